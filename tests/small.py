@@ -282,3 +282,13 @@ def refusal(error: type[Exception], call: Callable[..., Any], /, *arguments: Any
     with pytest.raises(error) as caught:
         call(*arguments, **named)
     return str(caught.value)
+
+
+class Bomb:
+    """Leaves a trace where it is unpickled."""
+
+    def __init__(self, trace: Any) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open, (str(self.trace), "w")

@@ -5,6 +5,7 @@ import torch
 
 from dragoman.shared.generator import Encoding, Hypothesis, check_fork, kept_sentences, next_scores, normalised
 from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 
 @pytest.mark.parametrize("vocabulary", [7, 32000, 2**20 + 1])
@@ -37,8 +38,7 @@ def test_rows_of_an_encoding() -> None:
 
 @pytest.mark.parametrize(("present", "beams"), [(2, 4), (1, 0), (2, 0), (3, 1)])
 def test_what_cannot_be_forked(present: int, beams: int) -> None:
-    with pytest.raises(ValueError, match=rf"^{present} beams of a sentence cannot become {beams}$"):
-        check_fork(present, beams)
+    refuses(ValueError, rf"^{present} beams of a sentence cannot become {beams}$", check_fork, present, beams)
     check_fork(1, 1)
     check_fork(1, 4)
     check_fork(0, 4)
@@ -49,8 +49,7 @@ def test_sentences_that_reordering_keeps() -> None:
     found = kept_sentences(torch.tensor([3, 3, 2, 7, 6, 8]), 3, 4)
     assert found is not None and found.tolist() == [1, 2]
     for index, said in (([0, 1, 2], "3 rows cannot be 2"), ([0, 1, 2, 3, 4, 5], "6 rows cannot be 2")):
-        with pytest.raises(ValueError, match=f"^{said} beams of at most 2 sentences$"):
-            kept_sentences(torch.tensor(index), 2, 2)
+        refuses(ValueError, f"^{said} beams of at most 2 sentences$", kept_sentences, torch.tensor(index), 2, 2)
 
 
 class Steps:

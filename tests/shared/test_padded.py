@@ -139,8 +139,7 @@ def test_refused_lengths_are_shown():
     with pytest.raises(ValueError) as error:
         Padded(torch.zeros(2, 3), torch.tensor([[1, 2]]))
     assert str(error.value) == "lengths of shape (1, 2) do not fit values of shape (2, 3)"
-    with pytest.raises(ValueError, match="do not fit"):
-        Padded(torch.zeros(1, 3), torch.tensor([[1]]))
+    refuses(ValueError, "do not fit", Padded, torch.zeros(1, 3), torch.tensor([[1]]))
     with pytest.raises(TypeError, match="^lengths must be int64, not torch.int32$"):
         Padded(torch.zeros(1, 3), torch.tensor([1], dtype=torch.int32))
     assert Padded.from_sequences([torch.tensor([1]), torch.tensor([2, 3])]).values.tolist() == [[1, 0], [2, 3]]

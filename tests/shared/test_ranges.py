@@ -17,6 +17,7 @@ from dragoman.shared.errors import UsageError
 from dragoman.shared.ranges import NonNegativeFloat, PositiveFloat, PositiveInt, Range, Share, ShareBelowOne
 from dragoman.shared.recipe import signatures
 from dragoman.shared.recipe.tree import parse_value
+from tests.small import refusal, refuses
 
 
 @pytest.mark.parametrize(
@@ -82,18 +83,13 @@ def test_a_constructor_refuses_what_is_outside(arguments, said):
     if not said:
         Net(**arguments)
         return
-    with pytest.raises(UsageError) as error:
-        Net(**arguments)
-    assert str(error.value) == f"Net: {said}"
+    assert refusal(UsageError, Net, **arguments) == f"Net: {said}"
 
 
 def test_the_class_that_was_called_is_named():
-    with pytest.raises(UsageError, match="^Wider: width must be at least 1, not -2$"):
-        Wider(width=-2)
-    with pytest.raises(UsageError, match="^Plain: share must be between 0 and 1, not 3$"):
-        Plain(3)
-    with pytest.raises(UsageError, match="^Plain: other must be at least 2, not 1$"):
-        Plain(1, other=1)
+    refuses(UsageError, "^Wider: width must be at least 1, not -2$", Wider, width=-2)
+    refuses(UsageError, "^Plain: share must be between 0 and 1, not 3$", Plain, 3)
+    refuses(UsageError, "^Plain: other must be at least 2, not 1$", Plain, 1, other=1)
     assert Plain(0.5, 2).share == 0.5
     assert [*inspect.signature(Plain).parameters] == ["share", "other"]
 

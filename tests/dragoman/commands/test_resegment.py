@@ -140,8 +140,7 @@ def test_a_talk_without_words_and_references_without_lines():
     assert resegment([], [["a"], ["b"]]) == [[], []]
     assert resegment(["a", "b"], [[], []]) in ([["a", "b"], []], [[], ["a", "b"]])
     assert resegment_text("", ["a", "b"], "en") == ["", ""]
-    with pytest.raises(ValueError, match="^there are no references to cut for$"):
-        resegment(["a"], [])
+    refuses(ValueError, "^there are no references to cut for$", resegment, ["a"], [])
 
 
 def test_rows_of_the_table_are_those_of_the_definition():

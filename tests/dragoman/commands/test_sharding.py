@@ -3,6 +3,7 @@
 import itertools
 import multiprocessing
 import os
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from dragoman.commands.sharding import Waiting, prepare_shard, read_shard
 from dragoman.shared.preparing import preparation as module
 from dragoman.shared.preparing.preparation import Allowed, prepare, prepare_locked
 from dragoman.st.corpora.tsv import Tsv
+from tests.small import refusal, refuses
 
 
 @pytest.fixture
@@ -49,12 +51,8 @@ def test_shards_in_any_order_are_a_single_run(corpus, tmp_path, order):
     assert prepare_shard(corpus, out, shard=(first, 3), workers=1) == reports
 
 
-def test_every_file_is_looked_into_once(corpus, tmp_path, monkeypatch):
-    looked = []
-    original = module.check_segments
-    monkeypatch.setattr(
-        module, "check_segments", lambda segments, **how: looked.extend(segments) or original(segments, **how)
-    )
+def test_every_file_is_looked_into_once(corpus, tmp_path, count_checks):
+    looked = count_checks()
     shares = []
     for number in (1, 2):
         prepare_shard(corpus, tmp_path / "out", shard=(number, 2), workers=1)
@@ -79,14 +77,10 @@ def test_machines_at_the_same_time(corpus, tmp_path):
     assert sorted(os.listdir(tmp_path / "out")) == ["prepared.json", "test.arrow", "train.arrow"]
 
 
-def test_prepare_without_a_shard_takes_what_is_there(corpus, tmp_path, monkeypatch):
+def test_prepare_without_a_shard_takes_what_is_there(corpus, tmp_path, count_checks):
     prepare(corpus, tmp_path / "single", workers=1)
     prepare_shard(corpus, tmp_path / "out", shard=(2, 3), workers=1)
-    looked = []
-    original = module.check_segments
-    monkeypatch.setattr(
-        module, "check_segments", lambda segments, **how: looked.extend(segments) or original(segments, **how)
-    )
+    looked = count_checks()
     prepare(corpus, tmp_path / "out", workers=1)
     assert len(looked) == 13 - 4
     assert contents(tmp_path / "out") == contents(tmp_path / "single")
@@ -99,10 +93,8 @@ def test_errors_stop_the_shard_that_finds_them(corpus, tmp_path):
     clip.unlink()
     out = tmp_path / "out"
     assert prepare_shard(corpus, out, shard=(1, 2), workers=1) == Waiting([2])
-    with pytest.raises(
-        DataError, match=r"1 of 4 rows cannot be used: .*train\.tsv, line 6: row train-4: .*train4\.flac"
-    ):
-        prepare_shard(corpus, out, shard=(2, 2), workers=1)
+    message = r"1 of 4 rows cannot be used: .*train\.tsv, line 6: row train-4: .*train4\.flac"
+    refuses(DataError, message, prepare_shard, corpus, out, shard=(2, 2), workers=1)
     assert not list(out.glob("*.arrow"))
     clip.write_bytes(whole)
     assert len(prepare_shard(corpus, out, shard=(2, 2), workers=1)) == 2
@@ -138,9 +130,8 @@ def test_the_journal_of_a_machine_that_came_too_late_is_deleted(corpus, tmp_path
 )
 def test_a_shard_is_a_number_of_how_many(text):
     assert read_shard("2/8") == (2, 8) and read_shard("002/010000") == (2, 10_000)
-    with pytest.raises(UsageError, match="a shard is written i/n.*n at most 10,000, not") as caught:
-        read_shard(text)
-    assert len(str(caught.value)) < 200
+    message = refusal(UsageError, read_shard, text)
+    assert re.match("a shard is written i/n.*n at most 10,000, not", message) and len(message) < 200
 
 
 def test_the_most_shards_wait_for_each_other(corpus, tmp_path):

@@ -17,7 +17,7 @@ from tests.small import refuses
 
 def padded(seed: int, lengths: tuple[int, ...] = (3, 1, 2), width: int = 4) -> Padded:
     generator = torch.Generator().manual_seed(seed)
-    return Padded.from_sequences([torch.randn(length, width, generator=generator) for length in lengths], padding=9)
+    return small.padded([torch.randn(length, width, generator=generator) for length in lengths], padding=9)
 
 
 @pytest.mark.parametrize("scores", [(0.3, 0.1, -0.2), (2.0, 0.1, 0.4), (0.5, 0.5, -1.0)])
@@ -100,32 +100,24 @@ def test_the_vector_of_a_text_does_not_depend_on_its_batch():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("make", "options", "message"),
     [
-        ({"pooling": "median"}, "pooling must be one of mean, first, largest, not 'median'"),
-        ({"activation": "relu"}, "activation must be one of tanh, sigmoid, not 'relu'"),
-        ({"taps": (0, 1)}, "the encoder has 2 taps"),
+        (regressor, {"pooling": "median"}, "pooling must be one of mean, first, largest, not 'median'"),
+        (regressor, {"activation": "relu"}, "activation must be one of tanh, sigmoid, not 'relu'"),
+        (regressor, {"final_activation": "relu"}, "^final_activation must be one of tanh, sigmoid, not 'relu'$"),
+        (LayerMix, {"layers": 0}, "^LayerMix: layers must be at least 1, not 0$"),
+        (LayerMix, {"layers": 2, "transformation": "entmax"}, "transformation: 'entmax' is not one of 'softmax', 'sp"),
     ],
 )
-def test_wrong_parts_are_refused(options, message):
-    refuses(UsageError, message, regressor, **options)
-
-
-def test_an_unknown_transformation_is_refused():
-    with pytest.raises(UsageError, match="LayerMix: transformation: 'entmax' is not one of 'softmax', 'sparsemax'"):
-        LayerMix(layers=2, transformation="entmax")
+def test_wrong_parts_are_refused(make, options, message):
+    refuses(UsageError, message, make, **options)
 
 
 def test_what_reads_layers_is_made_for_their_number():
     said = "^the encoder has {} taps, and what reads them is made for another number$"
     for taps, mix in (((0, 1), None), ((1,), LayerMix(layers=2)), ((0, 1), LayerMix(layers=3))):
-        with pytest.raises(UsageError, match=said.format(len(taps))):
-            regressor(taps=taps, mix=mix)
-    with pytest.raises(UsageError, match="^LayerMix: layers must be at least 1, not 0$"):
-        LayerMix(layers=0)
+        refuses(UsageError, said.format(len(taps)), regressor, taps=taps, mix=mix)
     assert LayerMix(layers=1).scores.tolist() == [0.0] and LayerMix(layers=1).gamma.tolist() == [1.0]
-    with pytest.raises(UsageError, match="^final_activation must be one of tanh, sigmoid, not 'relu'$"):
-        regressor(final_activation="relu")
 
 
 def test_activations_and_widths_of_the_net():

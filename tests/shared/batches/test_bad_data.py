@@ -106,56 +106,33 @@ def empty(*names):
     return change
 
 
-OWN = ("tsv", ["--target-language", "de"])
-TALKS = ("mustc", ["--target-language", "de"])
-TEXTS = ("moses", ["--source-language", "en", "--target-language", "de"])
+OWN = ("table", "tsv", ["--target-language", "de"])
+TALKS = ("talks", "mustc", ["--target-language", "de"])
+TEXTS = ("texts", "moses", ["--source-language", "en", "--target-language", "de"])
+LOST_ITEM = "train.yaml: 3 segments, but train.en has 2 lines: item 3 has no line"
+LOST_LINE = "train.yaml: 2 segments, but train.de has 3 lines: line 3 no item"
+SEGMENT = b"- {duration: 1.0, offset: 2.0, speaker_id: s, wav: t.wav}\n"
 LONG = b"x" * 10_000_000
 BAD = {
-    "truncated wav": ("table", OWN, cut, ["own/train.tsv, line 3", "b.wav: cut off: 32000 bytes", "31000 there"]),
-    "0-byte clip": ("table", OWN, empty_clip, ["own/train.tsv, line 3", "b.wav: not readable as sound (0 bytes"]),
-    "NaN audio": ("table", OWN, not_a_number, ["own/train.tsv, line 3", "b.wav: not a number among the samples"]),
-    "unknown language": ("table", OWN, replace("train.tsv", b"b.\ten", b"b.\txx"), ["train.tsv, line 3", "'xx'"]),
-    "no table": ("table", OWN, empty("train.tsv"), ["train.tsv, line 1: empty, where the names"]),
-    "a row too wide": ("table", OWN, append("train.tsv", b"d\te\tf\tg\th\ti\n"), ["train.tsv, line 5: 6 cells where"]),
-    "10 MB cell": (
-        "table",
-        OWN,
-        append("train.tsv", b"d\t\t" + LONG + b"\tD\ten\n"),
-        ["train.tsv, line 5: field larger"],
-    ),
-    "a segment too many": (
-        "talks",
-        TALKS,
-        append("train.yaml", b"- {duration: 1.0, offset: 2.0, speaker_id: s, wav: t.wav}\n"),
-        ["train.yaml: 3 segments, but train.en has 2 lines: item 3 has no line"],
-    ),
-    "a line too many": (
-        "talks",
-        TALKS,
-        append("train.de", b"Drei.\n"),
-        ["train.yaml: 2 segments, but train.de has 3 lines: line 3 no item"],
-    ),
-    "no segments": (
-        "talks",
-        TALKS,
-        empty("train.yaml"),
-        ["train.yaml: a list of segments is expected, but the file is empty"],
-    ),
-    "10 MB line": ("texts", TEXTS, replace("train.de", b"Zwei", LONG), ["train.de, line 2", "10,000,001 characters"]),
-    "not UTF-8": (
-        "texts",
-        TEXTS,
-        replace("train.de", b"Zwei", b"Zw\xe4i"),
-        ["train.de, line 2", "byte 0xe4", "Zw\\udce4i"],
-    ),
-    "no lines": ("texts", TEXTS, empty("train.en", "train.de"), ["moses/en-de/train: 0 of 0 rows are left"]),
+    "truncated wav": (OWN, cut, ["own/train.tsv, line 3", "b.wav: cut off: 32000 bytes", "31000 there"]),
+    "0-byte clip": (OWN, empty_clip, ["own/train.tsv, line 3", "b.wav: not readable as sound (0 bytes"]),
+    "NaN audio": (OWN, not_a_number, ["own/train.tsv, line 3", "b.wav: not a number among the samples"]),
+    "unknown language": (OWN, replace("train.tsv", b"b.\ten", b"b.\txx"), ["train.tsv, line 3", "'xx'"]),
+    "no table": (OWN, empty("train.tsv"), ["train.tsv, line 1: empty, where the names"]),
+    "a row too wide": (OWN, append("train.tsv", b"d\te\tf\tg\th\ti\n"), ["train.tsv, line 5: 6 cells where"]),
+    "10 MB cell": (OWN, append("train.tsv", b"d\t\t" + LONG + b"\tD\ten\n"), ["train.tsv, line 5: field larger"]),
+    "a segment too many": (TALKS, append("train.yaml", SEGMENT), [LOST_ITEM]),
+    "a line too many": (TALKS, append("train.de", b"Drei.\n"), [LOST_LINE]),
+    "no segments": (TALKS, empty("train.yaml"), ["train.yaml: a list of segments is expected, but the file is empty"]),
+    "10 MB line": (TEXTS, replace("train.de", b"Zwei", LONG), ["train.de, line 2", "10,000,001 characters"]),
+    "not UTF-8": (TEXTS, replace("train.de", b"Zwei", b"Zw\xe4i"), ["train.de, line 2", "byte 0xe4", "Zw\\udce4i"]),
+    "no lines": (TEXTS, empty("train.en", "train.de"), ["moses/en-de/train: 0 of 0 rows are left"]),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_corpus_is_named_and_its_manifest_stays(name, request, dragoman, tmp_path):
-    """The manifest of the good corpus is not lost, and check finds the same."""
-    fixture, (corpus, options), spoil, parts = BAD[name]
+    (fixture, corpus, options), spoil, parts = BAD[name]
     root = request.getfixturevalue(fixture)
     out = tmp_path / "out"
     options = ["--root", root, *options, "--workers", 1]
@@ -198,8 +175,8 @@ def test_bad_rows_can_be_left_out(table, dragoman, tmp_path):
 @pytest.mark.parametrize("option", ["--source-language", "--target-language"])
 @pytest.mark.parametrize("command", ["prepare", "check"])
 def test_a_language_that_nobody_knows(texts, dragoman, tmp_path, option, command):
-    languages = {"--source-language": "en", "--target-language": "de"} | {option: "germann"}
-    options = [word for pair in languages.items() for word in pair]
+    wrong = [option, "germann"]  # the later one counts
+    options = [*TEXTS[2], *wrong]
     out = ["--out", tmp_path / "out"] if command == "prepare" else []
     code, _, complaint = dragoman(command, "moses", "--root", texts, *options, *out)
     assert code == 1 and "unknown language code 'germann'; did you mean" in complaint and complaint.count("\n") == 1
@@ -210,10 +187,8 @@ def test_a_language_that_nobody_knows(texts, dragoman, tmp_path, option, command
 def test_a_folder_that_cannot_be_written(texts, dragoman, tmp_path, shard):
     """A file stands where the folder should: not even root can write there."""
     (tmp_path / "file").write_text("mine")
-    languages = ["--source-language", "en", "--target-language", "de"]
-    code, _, complaint = dragoman(
-        "prepare", "moses", "--root", texts, *languages, "--out", tmp_path / "file" / "m", *shard
-    )
+    given = [*TEXTS[2], "--out", tmp_path / "file" / "m", *shard]
+    code, _, complaint = dragoman("prepare", "moses", "--root", texts, *given)
     assert code == 1 and f"{tmp_path}/file" in complaint and complaint.count("\n") == 1
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -249,9 +224,7 @@ def test_wrong_usage_of_check(texts, dragoman, tmp_path):
 
 def test_warnings_alone_are_no_failure(texts, dragoman):
     (texts / "train.de").write_text("One.\nZwei.\n")
-    code, table, complaint = dragoman(
-        "check", "moses", "--root", texts, "--source-language", "en", "--target-language", "de"
-    )
+    code, table, complaint = dragoman("check", "moses", "--root", texts, *TEXTS[2])
     assert code == 0 and "untranslated text" in table and not complaint
 
 
@@ -282,7 +255,7 @@ def test_names_that_are_not_utf8(table, texts, dragoman, tmp_path):
     code, output, _ = dragoman("check", "tsv", "--root", table, *own)
     assert code == 1 and message in output
     folder = texts.rename(tmp_path / LATIN)
-    languages = ["--source-language", "en", "--target-language", "de"]
+    languages = TEXTS[2]
     for out in ("out", LATIN + "_out"):
         for _ in range(2):  # the second time, what is prepared is found
             assert dragoman("prepare", "moses", "--root", folder, *languages, "--out", tmp_path / out)[0] == 0
@@ -300,9 +273,8 @@ def test_times_that_no_recording_has(table, dragoman, tmp_path, column, number):
     path.write_text("\n".join([f"{lines[0]}\t{column}", f"{lines[1]}\t{number}", *(f"{x}\t" for x in lines[2:])]))
     options = ["--root", table, "--target-language", "de", "--workers", 1]
     code, _, complaint = dragoman("prepare", "tsv", *options, "--out", tmp_path / "out")
-    assert (
-        code == 1 and "train.tsv, line 2: row a: " in complaint and len(complaint) < 600 and complaint.count("\n") == 1
-    )
+    assert code == 1 and "train.tsv, line 2: row a: " in complaint
+    assert len(complaint) < 600 and complaint.count("\n") == 1
     code, output, _ = dragoman("check", "tsv", *options)
     assert code == 1 and "train.tsv, line 2: " in output
 

@@ -12,6 +12,7 @@ from dragoman.shared.batches.crop import Crop
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.batches.stream import Budget, Filter, Stream
+from tests.small import refuses
 
 
 @pytest.fixture
@@ -74,9 +75,7 @@ def test_a_stream_of_sound_alone(tmp_path: Path, recording: dict) -> None:
 
 
 def test_refusals(recording: dict) -> None:
-    with pytest.raises(UsageError, match="seconds must be at least the length of a sample, not 0"):
-        Crop(field=SpeechField(), seconds=0)
-    with pytest.raises(DataError, match="'r' has no duration"):
-        Crop(field=SpeechField(), seconds=1)(recording | {"duration": None}, None)
-    with pytest.raises(DataError, match="'r' has no audio"):
-        Crop(field=SpeechField(), seconds=1)(recording | {"audio": None}, None)
+    refuses(UsageError, "seconds must be at least the length of a sample, not 0", Crop, field=SpeechField(), seconds=0)
+    for column in ("duration", "audio"):
+        crop = Crop(field=SpeechField(), seconds=1)
+        refuses(DataError, f"'r' has no {column}", crop, recording | {column: None}, None)

@@ -29,39 +29,9 @@ TRIES = [pytest.param(10, id="few"), pytest.param(500, id="many", marks=pytest.m
 ODD = [b"\0", b"\xff", b"\xc3", b"\xef\xbb\xbf", b"\r", b"\n", b"\n\n", b"\t", b" ", b"\\", b'"', b"'", b"\xe2\x80\xa8"]
 ODD += [b"nan", b"inf", b"-1", b"1e999", b"0x10", b"99999999999999999999", b"x" * 140_000, b"../..", b"/dev/null"]
 ODD += [b"9" * 23, b"1e308", b"9" * 5000, b"\xed\xb3\xbf", b"\xf0\x9f\x98\x80", b"x" * 3000, b"\0" * 40, b"\xff" * 300]
-YAML = [
-    b"- ",
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b": ",
-    b", ",
-    b"&a ",
-    b"*a",
-    b"<<: ",
-    b"!!python/object:os.system ",
-    b"? ",
-    b"| ",
-]
-YAML += [
-    b"---\n",
-    b"...\n",
-    b"# ",
-    b"%YAML 9.9\n",
-    b"[" * 3000,
-    b"[" * 100_000,
-    b"{a: " * 3000,
-    b"&a [*a, *a]",
-    b"&b [*a, *a, *a]",
-    b"*b",
-    b"wav: ",
-    b"offset: ",
-    b"\\ud800",
-    b"'",
-    b"null",
-    b"~",
-]
+YAML = [b"- ", b"{", b"}", b"[", b"]", b": ", b", ", b"&a ", b"*a", b"<<: ", b"? ", b"| ", b"---\n", b"...\n", b"# "]
+YAML += [b"!!python/object:os.system ", b"%YAML 9.9\n", b"[" * 3000, b"[" * 100_000, b"{a: " * 3000, b"&a [*a, *a]"]
+YAML += [b"&b [*a, *a, *a]", b"*b", b"wav: ", b"offset: ", b"\\ud800", b"'", b"null", b"~"]
 
 
 def spoiled(content, odd):
@@ -124,6 +94,23 @@ def prepare_skipping(corpus, out):
         pass
 
 
+def fuzz(count, folder, make_corpus, files, after=lambda: None):
+    """Prepare a corpus whose files, ``{path: (content, drawn contents)}``, are as they were, and as they are drawn."""
+    prepared = Counter()
+
+    @tries(count)
+    @example(tuple(content for content, _ in files.values()))
+    @given(st.tuples(*(drawn for _, drawn in files.values())))
+    def run(contents):
+        for path, content in zip(files, contents, strict=True):
+            path.write_bytes(content)
+        prepared[survives(make_corpus, folder)] += 1
+        after()
+
+    run()
+    assert prepared.total() > count and prepared[True]  # the corpus as it was is fine
+
+
 @pytest.fixture
 def talk(tmp_path):
     data = tmp_path / "en-de" / "data" / "train"
@@ -142,17 +129,8 @@ SEGMENTS = b"".join(
 
 @pytest.mark.parametrize("count", TRIES)
 def test_yaml(talk, count):
-    prepared = Counter()
-
-    @tries(count)
-    @example(SEGMENTS)
-    @given(spoiled(SEGMENTS, ODD + YAML))
-    def run(content):
-        (talk / "en-de" / "data" / "train" / "txt" / "train.yaml").write_bytes(content)
-        prepared[survives(lambda: MustC(root=talk), talk)] += 1
-
-    run()
-    assert prepared.total() > count and prepared[True]  # the corpus as it was is fine
+    file = talk / "en-de" / "data" / "train" / "txt" / "train.yaml"
+    fuzz(count, talk, partial(MustC, root=talk), {file: (SEGMENTS, spoiled(SEGMENTS, ODD + YAML))})
 
 
 TABLE = (
@@ -164,53 +142,25 @@ TABLE = (
 @pytest.mark.parametrize("count", TRIES)
 def test_tsv(talk, count):
     shutil.copy(talk / "en-de" / "data" / "train" / "wav" / "t.wav", talk / "t.wav")
-    prepared = Counter()
-
-    @tries(count)
-    @example(TABLE)
-    @given(spoiled(TABLE, ODD))
-    def run(content):
-        (talk / "train.tsv").write_bytes(content)
-        prepared[survives(lambda: Tsv(root=talk, source_language="en", target_language="de"), talk)] += 1
-
-    run()
-    assert prepared.total() > count and prepared[True]
+    corpus = partial(Tsv, root=talk, source_language="en", target_language="de")
+    fuzz(count, talk, corpus, {talk / "train.tsv": (TABLE, spoiled(TABLE, ODD))})
 
 
-SENTENCES = (b"One two.\nThree.\nFour.\n", b"Eins zwei.\nDrei.\nVier.\n")
+SENTENCES = {"en": b"One two.\nThree.\nFour.\n", "de": b"Eins zwei.\nDrei.\nVier.\n"}
 
 
 @pytest.mark.parametrize("count", TRIES)
 def test_txt(tmp_path, count):
-    prepared = Counter()
-
-    @tries(count)
-    @example(*SENTENCES)
-    @given(*(spoiled(lines, ODD) for lines in SENTENCES))
-    def run(source, target):
-        (tmp_path / "train.en").write_bytes(source)
-        (tmp_path / "train.de").write_bytes(target)
-        prepared[survives(lambda: Moses(root=tmp_path, source_language="en", target_language="de"), tmp_path)] += 1
-
-    run()
-    assert prepared.total() > count and prepared[True]
+    corpus = partial(Moses, root=tmp_path, source_language="en", target_language="de")
+    files = {tmp_path / f"train.{code}": (lines, spoiled(lines, ODD)) for code, lines in SENTENCES.items()}
+    fuzz(count, tmp_path, corpus, files)
 
 
 @pytest.mark.parametrize("count", TRIES)
 @pytest.mark.parametrize("characters", [0, 12])
 def test_monolingual(tmp_path, count, characters):
-    prepared = Counter()
-
-    @tries(count)
-    @example(SENTENCES[0])
-    @given(spoiled(SENTENCES[0], ODD))
-    def run(content):
-        (tmp_path / "train.en").write_bytes(content)
-        corpus = partial(Monolingual, root=tmp_path, language="en", characters=characters)
-        prepared[survives(corpus, tmp_path)] += 1
-
-    run()
-    assert prepared.total() > count and prepared[True]
+    corpus = partial(Monolingual, root=tmp_path, language="en", characters=characters)
+    fuzz(count, tmp_path, corpus, {tmp_path / "train.en": (SENTENCES["en"], spoiled(SENTENCES["en"], ODD))})
 
 
 CLIPS = b"path\ttranslation\tsplit\na.wav\tOne two.\ttrain\nb.wav\tThree.\ttest\nc.wav\tFour.\ttrain_covost\n"
@@ -225,19 +175,10 @@ def test_covost2(talk, count):
     clips.mkdir(parents=True)
     for name in "abc":
         shutil.copy(talk / "en-de" / "data" / "train" / "wav" / "t.wav", clips / f"{name}.wav")
-    prepared = Counter()
-
-    @tries(count)
-    @example(CLIPS, VALIDATED)
-    @given(st.just(CLIPS) | spoiled(CLIPS, ODD), st.just(VALIDATED) | spoiled(VALIDATED, ODD))
-    def run(translations, validated):
-        (talk / "fr" / "covost_v2.fr_en.tsv").write_bytes(translations)
-        (talk / "fr" / "validated.tsv").write_bytes(validated)
-        corpus = partial(CoVoST2, root=talk, source_language="fr", splits=["train"])
-        prepared[survives(corpus, talk)] += 1
-
-    run()
-    assert prepared.total() > count and prepared[True]
+    corpus = partial(CoVoST2, root=talk, source_language="fr", splits=["train"])
+    tables = {"covost_v2.fr_en.tsv": CLIPS, "validated.tsv": VALIDATED}
+    files = {talk / "fr" / name: (table, st.just(table) | spoiled(table, ODD)) for name, table in tables.items()}
+    fuzz(count, talk, corpus, files)
 
 
 def wav(format_tag, channels, rate, bits, block, sizes, chunk, samples):
@@ -273,20 +214,14 @@ USUAL = wav(1, 1, 16000, 16, 2, (None, None, None), b"", b"\1\2" * 400)
 
 @pytest.mark.parametrize("count", TRIES)
 def test_wav_headers(tmp_path, count):
-    prepared = Counter()
+    (tmp_path / "train.tsv").write_bytes(b"id\taudio\tsource_text\na\tt.wav\tOne two.\nb\tt.wav\tTwo.\n")
 
-    @tries(count)
-    @example(USUAL)
-    @given(HEADERS | spoiled(USUAL, ODD))
-    def run(content):
-        (tmp_path / "t.wav").write_bytes(content)
-        (tmp_path / "train.tsv").write_bytes(b"id\taudio\tsource_text\na\tt.wav\tOne two.\nb\tt.wav\tTwo.\n")
-        prepared[survives(lambda: Tsv(root=tmp_path, source_language="en"), tmp_path)] += 1
+    def read():
         try:
             waveform = read_audio(tmp_path / "t.wav")
             assert waveform.dtype == np.float32 and waveform.ndim == 1 and np.abs(waveform).max() <= 1
         except DataError:
             pass
 
-    run()
-    assert prepared.total() > count and prepared[True]
+    corpus = partial(Tsv, root=tmp_path, source_language="en")
+    fuzz(count, tmp_path, corpus, {tmp_path / "t.wav": (USUAL, HEADERS | spoiled(USUAL, ODD))}, after=read)

@@ -55,8 +55,7 @@ def test_lengths_are_those_of_the_ids(joined, tmp_path):
     assert [joined.length(one) for one in rows] == expected
     assert expected[3] == joined.overhead == 3
     assert joined.lengths([row("abc", None), rows[0], row(None, "abc")]).tolist() == [-1, expected[0], -1]
-    with pytest.raises(DataError, match="has no source_text"):
-        joined(row(None, "abc"), np.random.default_rng(0))
+    refuses(DataError, "has no source_text", joined, row(None, "abc"), np.random.default_rng(0))
 
 
 def test_a_text_of_no_ids_is_not_missing(tokenizer):
@@ -91,22 +90,20 @@ def test_a_typed_separator_is_text(joined, tokenizer):
 
 def test_what_cannot_be_joined_is_refused(joined, tokenizer, tmp_path):
     other = small.tokenizer(WORDS * 9, kind="bpe", size=272)
-    with pytest.raises(UsageError, match="two texts or more, not 1"):
-        JoinedText(fields={"one": field(tokenizer, "source_text")})
-    with pytest.raises(UsageError, match="that of 'one' is another"):
-        JoinedText(fields={"one": field(other, "source_text"), "two": field(tokenizer, "target_text")})
+    refuses(UsageError, "two texts or more, not 1", JoinedText, fields={"one": field(tokenizer, "source_text")})
+    mixed = {"one": field(other, "source_text"), "two": field(tokenizer, "target_text")}
+    refuses(UsageError, "that of 'one' is another", JoinedText, fields=mixed)
     words = tmp_path / "dict.txt"
     words.write_text("abc 1\n", encoding="utf-8")
     symbols = {"<pad>": "<pad>", "</s>": "</s>", "<unk>": "<unk>", "<de>": "<s>"}
     lacking = VocabularyTokenizer(segmenter=Words(), vocabulary=str(words), symbols=symbols)
     plain = {name: TextField(column=f"{side}_text", tokenizer=lacking, prefix=[]) for name, side in SIDES.items()}
     refuses(DataError, "the tokenizer has no symbol '<sep>', only <pad> </s> <unk> <de>", JoinedText, fields=plain)
-    refuses(UsageError, "cannot be rewritten as one", lambda: joined.parts(row("abc", "abc"), "abcabc"))
+    said = "^joined texts cannot be rewritten as one: rewrite the texts of the rows$"
+    refuses(UsageError, said, joined.pieces, row("a", "b"), "ab")
+    refuses(UsageError, said, lambda: joined.parts(row("abc", "abc"), "abcabc"))
 
 
 def test_an_output_begins_with_the_first_text_up_to_the_separator(joined, tokenizer):
     first, end = joined.first_text()
     assert first is joined.fields["transcript"] and end == tokenizer.sep
-    with pytest.raises(UsageError) as error:
-        joined.pieces(row("a", "b"), "ab")
-    assert str(error.value) == "joined texts cannot be rewritten as one: rewrite the texts of the rows"

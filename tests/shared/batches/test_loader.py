@@ -126,9 +126,7 @@ def expected(corpus: Path, tokenizer: SentencePieceTokenizer) -> list[list[tuple
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_the_number_of_workers_changes_nothing(
-    corpus: Path, tokenizer: SentencePieceTokenizer, expected: list, workers: int
-) -> None:
+def test_the_number_of_workers_changes_nothing(corpus, tokenizer, expected, workers) -> None:
     loader = Loader(streams=make_streams(corpus, tokenizer), seed=7, workers=workers)
     assert loader.length(0) == len(expected[0])
     abandoned = loader.epoch(1)
@@ -140,9 +138,7 @@ def test_the_number_of_workers_changes_nothing(
 
 
 @pytest.mark.parametrize(("world", "start"), [(1, 0), (2, 0), (2, 2), (4, 1)])
-def test_fewer_processes_share_the_batches_that_were_planned_for_four(
-    corpus: Path, tokenizer: SentencePieceTokenizer, world: int, start: int
-) -> None:
+def test_fewer_processes_share_the_batches_that_were_planned_for_four(corpus, tokenizer, world, start) -> None:
     streams = make_streams(corpus, tokenizer)
     four = [plain(Loader(streams=streams, seed=7, rank=rank, world=4).epoch(1)) for rank in range(4)]
     steps = [list(batches) for batches in zip(*four, strict=True)][start:]
@@ -152,11 +148,9 @@ def test_fewer_processes_share_the_batches_that_were_planned_for_four(
         assert plain(loader.epoch(1, start=start)) == [batch for step in steps for batch in step[rank::world]]
 
 
-def test_batches_that_processes_cannot_share_evenly_are_refused(
-    corpus: Path, tokenizer: SentencePieceTokenizer
-) -> None:
-    with pytest.raises(UsageError, match="planned for 4 processes cannot be shared among 3"):
-        Loader(streams=make_streams(corpus, tokenizer), seed=7, world=3, planned=4)
+def test_batches_that_processes_cannot_share_evenly_are_refused(corpus, tokenizer) -> None:
+    given = {"streams": make_streams(corpus, tokenizer), "seed": 7, "world": 3, "planned": 4}
+    refuses(UsageError, "planned for 4 processes cannot be shared among 3", Loader, **given)
 
 
 @pytest.mark.slow
@@ -170,9 +164,7 @@ def test_spawned_workers(corpus: Path, tokenizer: SentencePieceTokenizer, monkey
     assert batches(1) == batches(0)
 
 
-def test_threads_and_torch_seeds_change_nothing(
-    corpus: Path, tokenizer: SentencePieceTokenizer, expected: list
-) -> None:
+def test_threads_and_torch_seeds_change_nothing(corpus, tokenizer, expected) -> None:
     threads, state = torch.get_num_threads(), torch.get_rng_state()
     try:
         torch.set_num_threads(2)
@@ -266,9 +258,7 @@ def test_repeated_rows_have_different_noise(corpus: Path, tokenizer: SentencePie
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_unreadable_rows_are_named(
-    corpus: Path, tokenizer: SentencePieceTokenizer, tmp_path: Path, workers: int
-) -> None:
+def test_unreadable_rows_are_named(corpus, tokenizer, tmp_path, workers) -> None:
     rows = list(Manifest.open(corpus / "train.arrow"))
     rows[17]["audio"] = str(tmp_path / "gone.wav")
     manifest = Manifest.write(tmp_path / "broken.arrow", rows)
@@ -299,8 +289,9 @@ def test_evaluation_leaves_nothing_out(corpus: Path, tokenizer: SentencePieceTok
     listed = list(Loader.evaluation(list(manifest), fields, Budget(seconds=2.5), workers))
     assert plain(batch for batch, _ in listed) == plain(batch for batch, _ in found)
     assert list(Loader.evaluation([], fields, Budget(rows=1))) == []
-    with pytest.raises(DataError, match="row 'x': there is nothing for field 'target'"):
-        list(Loader.evaluation([list(manifest)[0] | {"id": "x", "target_text": None}], fields, Budget(rows=1)))
+    nothing = [list(manifest)[0] | {"id": "x", "target_text": None}]
+    evaluation = Loader.evaluation(nothing, fields, Budget(rows=1))
+    refuses(DataError, "row 'x': there is nothing for field 'target'", list, evaluation)
 
 
 def test_collate(tokenizer: SentencePieceTokenizer) -> None:

@@ -16,6 +16,7 @@ from dragoman.shared.phases import CountPieces
 from dragoman.shared.text.normalise import Lowercase
 from dragoman.shared.text.piece_counts import read_counts, write_counts
 from tests import small
+from tests.small import refuses
 
 TEXTS = ["the quick brown fox jumps over the lazy dog", "pack my box with five dozen liquor jugs", "a"]
 
@@ -67,13 +68,12 @@ def test_rare_pieces_are_chosen_more_often(plain, tmp_path):
 
 def test_counts_that_cannot_be_read_are_named_before_training(plain, tmp_path):
     field = MaskedText(field=plain, counts=str(tmp_path / "pieces.tsv"))
-    with pytest.raises(DataError, match=r"pieces\.tsv: no table of counts can be read"):
-        field.lengths({"source_text": ["a"], "source_language": ["en"]})
+    column = {"source_text": ["a"], "source_language": ["en"]}
+    refuses(DataError, r"pieces\.tsv: no table of counts can be read", field.lengths, column)
     first = plain.tokenizer.encode("b")[-1]
     for line in ("7", f"{first}\tone\t'b'", f"{first}\t3\t'c'", f"{plain.tokenizer.size}\t3\t'b'"):
         (tmp_path / "pieces.tsv").write_text(f"{first}\t2\t'b'\n{line}\n")
-        with pytest.raises(DataError, match=r"pieces\.tsv, line 2: not a piece of the tokenizer and its count"):
-            field.lengths({"source_text": ["a"], "source_language": ["en"]})
+        refuses(DataError, r"pieces\.tsv, line 2: not a piece of the tokenizer and its count", field.lengths, column)
 
 
 def test_a_phase_counts_pieces(plain, tmp_path):
@@ -92,10 +92,10 @@ def test_a_phase_counts_pieces(plain, tmp_path):
         found = {id: int(counts[id]) for id in np.flatnonzero(counts)}
         assert found == Counter(id for text in expected for id in encode(text))
     Manifest.write(tmp_path / "empty.arrow", [{"id": "1"}])
-    with pytest.raises(DataError, match="no text in source_text"):
-        CountPieces(manifests={"a": [str(tmp_path / "empty.arrow")]}, tokenizer=plain.tokenizer).run(workspace)
-    with pytest.raises(UsageError, match=r"normalizers of \['b'\] without manifests"):
-        CountPieces(manifests={"a": []}, tokenizer=plain.tokenizer, normalizers={"b": []})
+    none = CountPieces(manifests={"a": [str(tmp_path / "empty.arrow")]}, tokenizer=plain.tokenizer)
+    refuses(DataError, "no text in source_text", none.run, workspace)
+    more = {"manifests": {"a": []}, "tokenizer": plain.tokenizer, "normalizers": {"b": []}}
+    refuses(UsageError, r"normalizers of \['b'\] without manifests", CountPieces, **more)
 
 
 def test_shares_are_those_that_were_asked_for(plain):
@@ -156,27 +156,20 @@ def test_validation_hides_the_same_tokens_each_time(plain):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"share": 1.5}, "share must be between 0 and 1, not 1.5"),
+        ({"share": 1.5}, "MaskedText: share must be between 0 and 1, not 1.5"),
+        ({"share": -0.1}, "MaskedText: share must be between 0 and 1, not -0.1"),
+        ({"masked": -0.1}, "MaskedText: masked must be between 0 and 1, not -0.1"),
+        ({"replaced": -0.1}, "MaskedText: replaced must be between 0 and 1, not -0.1"),
+        ({"exponent": -0.1}, "MaskedText: exponent must be at least 0, not -0.1"),
+        ({"exponent": float("inf")}, "MaskedText: exponent must be a finite number at least 0, not inf"),
         ({"masked": 0.8, "replaced": 0.3}, "masked and replaced are shares of one whole, not 0.8 and 0.3"),
     ],
 )
 def test_shares_out_of_range_are_refused(plain, arguments, message):
-    with pytest.raises(UsageError, match=message):
-        MaskedText(field=plain, **arguments)
+    refuses(UsageError, f"^{message}$", MaskedText, field=plain, **arguments)
 
 
 def test_defaults_and_shares_of_one_whole(plain):
     field = plain
     assert MaskedText(field=field).counts is None and MaskedText(field=field).load() is None
     MaskedText(field=field, masked=0.9, replaced=0.1, exponent=0.0)
-    with pytest.raises(UsageError) as error:
-        MaskedText(field=field, masked=0.9, replaced=0.2)
-    assert str(error.value) == "masked and replaced are shares of one whole, not 0.9 and 0.2"
-    for name in ("share", "masked", "replaced"):
-        with pytest.raises(UsageError, match=f"^MaskedText: {name} must be between 0 and 1, not -0.1$"):
-            MaskedText(field=field, **{name: -0.1})
-    for exponent in (-0.1, float("inf")):
-        with pytest.raises(
-            UsageError, match=f"^MaskedText: exponent must be (a finite number )?at least 0, not {exponent}$"
-        ):
-            MaskedText(field=field, exponent=exponent)

@@ -19,6 +19,7 @@ from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.noise import NoisyText, SpanDraw, WordFinder, share_of, words_of
 from dragoman.shared.batches.stream import Budget, Stream
 from tests import small
+from tests.small import refuses
 
 TEXTS = ['He said "no." She left! Why?', "One word.", "low lower lowest", "今日は。さようなら。"]
 
@@ -190,9 +191,6 @@ def test_full_stops(language, stop, tmp_path):
     assert len(divided(tokenizer, f"a b{stop} c", "en")[1]) == 2
 
 
-# -- the field ------------------------------------------------------------------------------------------------------
-
-
 class Shuffled:
     """Words in a random order, all but the last."""
 
@@ -240,8 +238,7 @@ def test_the_language_of_the_row_decides_what_a_word_is(tokenizer):
 def test_noise_that_makes_a_text_longer_is_an_error(tokenizer):
     field = small.text(tokenizer)
     noisy = NoisyText(field=field, noise=[lambda words, rng: words * 2])
-    with pytest.raises(DataError, match="noise made 12 ids of 6|noise made [0-9]+ ids of"):
-        noisy(row(1), np.random.default_rng(1))
+    refuses(DataError, "noise made 12 ids of 6|noise made [0-9]+ ids of", noisy, row(1), np.random.default_rng(1))
 
 
 def test_the_same_noise_with_any_number_of_workers_and_other_noise_in_other_epochs(tokenizer, tmp_path):
@@ -305,8 +302,7 @@ def test_edits_are_given_up_from_the_last_while_there_is_no_room(tmp_path):
 
 
 def test_a_rewriting_cannot_shorten_the_budget(tmp_path):
-    with pytest.raises(UsageError, match=r"growth must be at least 1, not 0\.9"):
-        rewritten(characters(tmp_path), {}, 0.9)
+    refuses(UsageError, r"growth must be at least 1, not 0\.9", rewritten, characters(tmp_path), {}, 0.9)
 
 
 def test_a_share_is_rounded_up_as_the_decimal_that_was_written():

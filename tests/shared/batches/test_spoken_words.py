@@ -14,6 +14,7 @@ from dragoman.shared.batches.spoken_words import TRANSLATIONS_TYPE, WORDS_TYPE, 
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.text.normalise import Lowercase
 from tests import small
+from tests.small import refuses
 
 #: Seconds from the beginning of the row, which is half a second into the file.
 STARTS = [0.25, 0.8, 1.4, 2.1]
@@ -115,12 +116,10 @@ def test_a_manifest_with_rows_whose_words_are_not_known(tokenizer, row, tmp_path
 
 
 def test_refusals(tokenizer, row):
-    with pytest.raises(UsageError, match="share must be between 0 and 1, not 1.5"):
-        field(tokenizer, share=1.5)
+    refuses(UsageError, "share must be between 0 and 1, not 1.5", field, tokenizer, share=1.5)
     for changes, message in (
         ({"words": None}, "has no words"),
         ({"word_translations": None}, "has no word_translations"),
         ({"word_translations": ["a"]}, "has 4 words, but 1 translations"),
     ):
-        with pytest.raises(DataError, match=message):
-            field(tokenizer)(row | changes, generator(1))
+        refuses(DataError, message, field(tokenizer), row | changes, generator(1))

@@ -14,6 +14,7 @@ from torch import Tensor
 from dragoman import DataError, Manifest, UsageError
 from dragoman.shared.batches.stream import Budget, Filter, Stream
 from tests import small
+from tests.small import refuses
 
 
 class Words:
@@ -112,19 +113,19 @@ def test_filters_against_a_loop(tmp_path: Path) -> None:
 def test_too_many_dropped_is_an_error(tmp_path: Path) -> None:
     manifest = Manifest.write(tmp_path / "m.arrow", make_rows(100))
     arguments = {"name": "mt", "manifests": [str(manifest.path)], "fields": TEXT, "budget": Budget(tokens=500)}
-    with pytest.raises(DataError, match=r"m\.arrow: stream 'mt' would drop \d+ of 100 rows \(\d+ ratio above 1\)"):
-        _ = Stream(**arguments, filter=Filter(maximum_ratio=1)).table
-    for limits, keys in (
-        ({"maximum_ratio": 1}, "maximum_ratio"),
-        ({"maximum_tokens": 4, "maximum_ratio": 1}, "maximum_tokens or maximum_ratio"),
+    Manifest.write(tmp_path / "e.arrow", [])
+    change = "; change {} or maximum_dropped of the filter of 'mt'$"
+    for changes, message in (
+        (
+            {"filter": Filter(maximum_ratio=1)},
+            r"m\.arrow: stream 'mt' would drop \d+ of 100 rows \(\d+ ratio above 1\)",
+        ),
+        ({"filter": Filter(maximum_ratio=1)}, change.format("maximum_ratio")),
+        ({"filter": Filter(maximum_tokens=4, maximum_ratio=1)}, change.format("maximum_tokens or maximum_ratio")),
+        ({"manifests": [str(tmp_path / "e.arrow")]}, "there are none"),
+        ({"manifests": [str(tmp_path / "none.arrow")]}, "none.arrow"),
     ):
-        with pytest.raises(DataError, match=rf"; change {keys} or maximum_dropped of the filter of 'mt'$"):
-            _ = Stream(**arguments, filter=Filter(**limits)).table
-    empty = Manifest.write(tmp_path / "e.arrow", [])
-    with pytest.raises(DataError, match="there are none"):
-        _ = Stream(**arguments | {"manifests": [str(empty.path)]}).table
-    with pytest.raises(DataError, match="none.arrow"):
-        _ = Stream(**arguments | {"manifests": [str(tmp_path / "none.arrow")]}).table
+        refuses(DataError, message, lambda changes=changes: Stream(**arguments | changes).table)
 
 
 def test_rows_are_numbered_through_all_manifests(tmp_path: Path) -> None:
@@ -151,8 +152,7 @@ def test_groups(tmp_path: Path) -> None:
     assert [table.group_names[g] for g in table.groups] == [str(i % 2) for i in range(30)]
     rows[4]["target_language"] = None
     Manifest.write(manifest.path, rows)
-    with pytest.raises(DataError, match="'r4' has no target_language"):
-        _ = Stream(**arguments, group_by=columns).table
+    refuses(DataError, "'r4' has no target_language", lambda: Stream(**arguments, group_by=columns).table)
 
 
 def test_capacities() -> None:
@@ -182,8 +182,7 @@ def test_no_budget_and_no_filter_counts_elements(tmp_path: Path) -> None:
     assert stream.table.capacities.tolist() == [3, 3, 3]
     marks = Marks("target_text")
     marks.unit = "lines"
-    with pytest.raises(UsageError, match="'elements', not 'lines'"):
-        Budget(tokens=9).of(marks)
+    refuses(UsageError, "'elements', not 'lines'", Budget(tokens=9).of, marks)
 
 
 def test_arguments_are_checked() -> None:
@@ -191,8 +190,7 @@ def test_arguments_are_checked() -> None:
         with pytest.raises(UsageError):
             Budget(**wrong)
     for wrong in ({"minimum_seconds": 0}, {"maximum_ratio": 0.5}, {"maximum_dropped": 2}):
-        with pytest.raises(UsageError, match=str(next(iter(wrong.values())))):
-            Filter(**wrong)
+        refuses(UsageError, str(next(iter(wrong.values()))), Filter, **wrong)
     good = {"name": "s", "manifests": ["a"], "fields": TEXT, "budget": Budget(rows=1)}
     for wrong in ({"manifests": "a"}, {"manifests": []}, {"fields": {}}, {"weight": 0}, {"alpha": 2}):
         with pytest.raises(UsageError):
@@ -216,5 +214,5 @@ def test_turned_manifests_are_read_in_the_other_direction_too(tmp_path):
     manifest, index = stream.locate(5000)
     assert manifest[index]["source_language"] == "de"
     short = Stream(name="text", manifests=[], turned=[str(path)], fields=fields, budget=Budget(tokens=2))
-    with pytest.raises(DataError, match=f"^{re.escape(str(path))}: stream 'text' would drop 5,000 of 5,000 rows"):
-        short.table  # noqa: B018 - it is made when it is looked at
+    said = f"^{re.escape(str(path))}: stream 'text' would drop 5,000 of 5,000 rows"
+    refuses(DataError, said, lambda: short.table)

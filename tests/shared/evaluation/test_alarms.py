@@ -9,6 +9,7 @@ import pytest
 from dragoman.shared.errors import DataError
 from dragoman.shared.evaluation.alarms import LOOP_CHARACTERS, LOOP_TIMES, LOOP_UNIT, detect, detect_off_target, loops
 from dragoman.shared.evaluation.off_target import OffTarget
+from tests.small import refuses
 
 ORDINARY = [
     f"The {adjective} train to {town} leaves at {hour}:30."
@@ -90,11 +91,6 @@ def test_loops_agree_with_their_definition():
     assert seen == {True, False}
 
 
-def test_numbers_of_lines():
-    with pytest.raises(DataError, match="2 hypotheses, but 1 lines of sources"):
-        detect(["a", "b"], sources=["c"])
-
-
 @pytest.mark.parametrize(("lines", "wrong", "kind"), [(100, 1, None), (100, 2, "repeated"), (99, 1, "repeated")])
 def test_loops_are_an_alarm_above_a_hundredth(lines, wrong, kind):
     found = ["ha " * 20] * wrong + [f"line number {number}" for number in range(lines - wrong)]
@@ -142,8 +138,15 @@ def test_outputs_in_another_language_are_judged_among_those_whose_language_can_b
     )
     assert detect_off_target(["eins", "deux", "3", "four"], found, usual=2 / 3 - 0.005) == []
     assert len(detect_off_target(["eins", "deux", "3", "four"], found, usual=2 / 3 - 0.011)) == 1
+    assert detect_off_target(["eins"], OffTarget("de", ["de"], "by hand")) == []
 
 
-def test_numbers_of_references():
-    with pytest.raises(DataError, match="^1 hypotheses, but 2 lines of references$"):
-        detect(["a"], references=["b", "c"], sources=["d"])
+@pytest.mark.parametrize(
+    ("beside", "said"),
+    [
+        ({"sources": ["c"]}, "^2 hypotheses, but 1 lines of sources$"),
+        ({"references": ["b"], "sources": ["d", "e"]}, "^2 hypotheses, but 1 lines of references$"),
+    ],
+)
+def test_numbers_of_lines(beside, said):
+    refuses(DataError, said, detect, ["a", "b"], **beside)

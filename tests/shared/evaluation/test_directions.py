@@ -6,9 +6,12 @@ from dragoman.shared.evaluation.directions import by_name, direction_of, table
 def test_directions_are_found_in_the_names_of_tests():
     assert direction_of("de-en/test-new") == ("de", "en", "test-new")
     assert direction_of("sv-SE-zh-CN/test") == ("sv-SE", "zh-CN", "test")
-    assert direction_of("en/test") is direction_of("de-en") is direction_of("my-corpus/test") is None
-    groups = by_name(["de-en/test", "fr-en/test", "de-en/dev", "test"])
-    assert groups == {"test": ["de-en/test", "fr-en/test"]}
+    assert direction_of("de-en/") == ("de", "en", "")
+    assert direction_of("de-en/a/b") == ("de", "en", "a/b")
+    for name in ("en/test", "de-en", "my-corpus/test", "de-qqq/t", "qqq-de/t", ""):  # two known languages and a name
+        assert direction_of(name) is None
+    assert by_name(["de-en/a", "de-en/b", "fr-en/b", "fr-en/c", "test"]) == {"b": ["de-en/b", "fr-en/b"]}
+    assert by_name([]) == {}
 
 
 def test_a_table_has_sources_by_targets_and_their_means():
@@ -30,11 +33,3 @@ def test_targets_come_in_the_order_of_sources_then_the_others():
     assert found[0] == ["", "fr", "de", "es", "zh", "mean"]
     assert [line[0] for line in found[1:]] == ["fr", "de", "en", "mean"]
     assert found[2] == ["de", "2.3", "", "", "4.0", "3.1"]
-
-
-def test_directions_need_two_known_languages_and_a_name():
-    assert direction_of("de-qqq/t") is direction_of("qqq-de/t") is direction_of("de/t") is direction_of("") is None
-    assert direction_of("de-en/") == ("de", "en", "")
-    assert direction_of("de-en/a/b") == ("de", "en", "a/b")
-    assert by_name([]) == {}
-    assert by_name(["de-en/a", "de-en/b", "fr-en/b", "fr-en/c"]) == {"b": ["de-en/b", "fr-en/b"]}

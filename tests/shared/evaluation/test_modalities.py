@@ -14,6 +14,7 @@ from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.modalities import input_vectors, plot_pairs
 from dragoman.shared.machine.workspace import Workspace
 from tests.shared.training.conftest import World, small_model
+from tests.small import refuses
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +47,7 @@ def test_vectors_of_rows(world, tmp_path):
     torch.testing.assert_close(apart.norm(dim=1), torch.ones(3))
     with pytest.raises(DataError, match="different numbers of states: compare their means"):
         input_vectors(system, manifest, "source", mean=False, **given)
-    with pytest.raises(UsageError, match="can read source, not 'speech'"):
-        input_vectors(system, manifest, "speech", mean=True, **given)
+    refuses(UsageError, "can read source, not 'speech'", input_vectors, system, manifest, "speech", mean=True, **given)
 
 
 def test_the_picture_joins_the_pairs(tmp_path, monkeypatch):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dragoman.shared.errors import DataError
-from dragoman.shared.evaluation.alarms import detect_off_target
 from dragoman.shared.evaluation.off_target import OffTarget, judge
+from tests.small import refuses
 
 SENTENCES = {
     "de": ["Der Zug nach Bern fährt um sieben Uhr dreißig ab.", "Wie lange dauert die Fahrt bis zum Bahnhof?"],
@@ -46,18 +46,7 @@ def test_regions_are_one_language_and_unknown_languages_are_not_judged():
     assert judge(chinese, "zh-CN", ["zh-CN", "en"]).wrong == []
     assert judge(chinese, "en", ["zh-CN", "en"]).wrong == [0]
     assert judge(SENTENCES["de"], "cv", ["cv", "de", "en"]).judged == 0
-    with pytest.raises(DataError, match="xx"):
-        judge(chinese, "xx", ["en"])
-
-
-def test_the_alarm_says_of_how_many():
-    lines = [*SENTENCES["de"] * 5, *SENTENCES["en"], "Ja."]
-    found = judge(lines, "de", ["de", "en"])
-    [alarm] = detect_off_target(lines, found)
-    assert str(alarm).startswith("16.7% of the 12 outputs (of 13) whose language can be told are in another language")
-    assert "for example en in line 11: 'The train" in str(alarm)
-    assert detect_off_target(lines, found, usual=0.16) == []
-    assert detect_off_target(lines[:10], judge(lines[:10], "de", ["de", "en"])) == []
+    refuses(DataError, "xx", judge, chinese, "xx", ["en"])
 
 
 def test_codes_of_the_library_are_other_ones_at_times():

@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.shared.errors import DataError
 from dragoman.shared.evaluation.outputs import Outputs, reference_name
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 
 def test_written_and_read(tmp_path):
@@ -17,8 +17,7 @@ def test_written_and_read(tmp_path):
     Outputs(["a"], ["tab\there\r\nline"], [["r"]], ["s"]).write(tmp_path / "a.tsv")
     assert Outputs.read(tmp_path / "a.tsv").hypotheses == ["tab here  line"]
     (tmp_path / "a.tsv").write_text("id\thypothesis\n")
-    with pytest.raises(DataError, match="a.tsv, line 1: column 'reference' is missing"):
-        Outputs.read(tmp_path / "a.tsv")
+    refuses(DataError, "a.tsv, line 1: column 'reference' is missing", Outputs.read, tmp_path / "a.tsv")
 
 
 def test_names_of_references():
@@ -46,6 +45,5 @@ def test_empty_cells_are_texts_but_of_further_references(tmp_path):
     outputs = Outputs(["a"], ["x"], [["r"]], ["s"])
     outputs.write(tmp_path / "b.tsv")
     assert (tmp_path / "b.tsv").read_bytes() == b"id\thypothesis\treference\tsource\na\tx\tr\ts\n"
-    with pytest.raises(ValueError, match="shorter"):
-        Outputs(["a", "b"], ["x"], [["r", "r"]], ["s", "s"]).write(tmp_path / "b.tsv")
+    refuses(ValueError, "shorter", Outputs(["a", "b"], ["x"], [["r", "r"]], ["s", "s"]).write, tmp_path / "b.tsv")
     assert Outputs.read(tmp_path / "b.tsv") == outputs  # as it was

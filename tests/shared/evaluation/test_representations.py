@@ -25,6 +25,7 @@ from dragoman.shared.padded import Padded
 from dragoman.shared.phases import PairDistance, Pictures, Retrieve, WordSimilarity
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from tests import small
+from tests.small import refuses
 
 ENGLISH = ["the dog", "a red house", "we go", "the red dog"]
 GERMAN = ["der hund", "ein rotes haus", "wir gehen", "der rote hund"]
@@ -55,8 +56,7 @@ def test_a_words_vector_is_the_mean_of_its_pieces(system):
     weight = system.model.embeddings["source"].weight
     wanted = sum(weight[id] for id in tokenizer.encode("dog")) / len(tokenizer.encode("dog"))
     torch.testing.assert_close(word_vectors(system, ["dog"])[0], wanted.detach())
-    with pytest.raises(DataError, match="'' has no pieces"):
-        word_vectors(system, [""])
+    refuses(DataError, "'' has no pieces", word_vectors, system, [""])
 
 
 def test_cosines_of_translations_and_of_others_by_hand():
@@ -66,8 +66,7 @@ def test_cosines_of_translations_and_of_others_by_hand():
     root = 0.5**0.5
     assert found.pairs == 3 and found.translations == pytest.approx((1 - 1 + 1) / 3)
     assert found.others == pytest.approx((0 + root + 0 + root + root - root) / 6)
-    with pytest.raises(DataError, match="1 pairs of words are too few"):
-        similarity(one[:1], other[:1])
+    refuses(DataError, "1 pairs of words are too few", similarity, one[:1], other[:1])
 
 
 def test_axes_are_those_of_the_covariance():
@@ -179,5 +178,4 @@ def test_sentences_are_found_by_the_states_of_a_tap(system, tmp_path):
     assert row["forward"] == 100 * retrieved(*sides, GERMAN) / 4 and row["backward"] == 25 * retrieved(
         *sides[::-1], ENGLISH
     )
-    with pytest.raises(UsageError, match=r"the model has no tap 2, only \[0, 1\]"):
-        Retrieve(tap=2, **given).run(workspace(tmp_path))
+    refuses(UsageError, r"the model has no tap 2, only \[0, 1\]", Retrieve(tap=2, **given).run, workspace(tmp_path))

@@ -57,21 +57,17 @@ def test_processes_append_at_once_without_loss(tmp_path):
 
 def test_refuses_what_is_not_a_result(tmp_path):
     path = tmp_path / "results.jsonl"
-    with pytest.raises(DataError, match=r"results\.jsonl: not a result \('split' is missing"):
-        record(path, [{k: v for k, v in ROW.items() if k not in ("split", "lines")}])
-    with pytest.raises(DataError, match="not a finite number"):
-        record(path, [ROW | {"value": float("nan")}])
+    partial = {name: value for name, value in ROW.items() if name not in ("split", "lines")}
+    refuses(DataError, r"results\.jsonl: not a result \('split' is missing", record, path, [partial])
+    refuses(DataError, "not a finite number", record, path, [ROW | {"value": float("nan")}])
     for value in ("61", None, True):
-        with pytest.raises(DataError, match="'value' is .*, not a number"):
-            record(path, [ROW | {"value": value}])
+        refuses(DataError, "'value' is .*, not a number", record, path, [ROW | {"value": value}])
     assert not path.exists()
     record(path, [ROW])
     path.write_text(path.read_text() + "{broken\n")
-    with pytest.raises(DataError, match=r"results.jsonl, line 2: not a result \('\{broken' is not JSON"):
-        read(path)
+    refuses(DataError, r"results.jsonl, line 2: not a result \('\{broken' is not JSON", read, path)
     path.write_text(json.dumps(LINE))
-    with pytest.raises(DataError, match="the last line is cut off"):
-        record(path, [ROW])
+    refuses(DataError, "the last line is cut off", record, path, [ROW])
 
 
 @pytest.mark.parametrize(
@@ -103,9 +99,17 @@ def cells(text):
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
 
 
-def test_the_table_has_a_line_for_each_recipe_with_the_mean_over_seeds(tmp_path):
+def table(tmp_path, *changes):
+    """Record rows, one after the other, and return the table of the latest ones."""
     path = tmp_path / "results.jsonl"
-    for change in (
+    for change in changes:
+        record(path, [ROW | change])
+    return render(latest(read(path)), path.name)
+
+
+def test_the_table_has_a_line_for_each_recipe_with_the_mean_over_seeds(tmp_path):
+    text = table(
+        tmp_path,
         {},
         {"value": 60.0, "commit": "f" * 40},  # measured again: the first does not count
         {"metric": "chrf", "value": 70.0, "signature": "nc:6", "note": "a\u2028b"},
@@ -115,9 +119,7 @@ def test_the_table_has_a_line_for_each_recipe_with_the_mean_over_seeds(tmp_path)
         {"keys": {"beam": 1}, "value": 50.0},
         {"keys": {"beam": 1}, "corpus": "another", "value": 5.0},  # of another corpus: not averaged with the other
         {"recipe": "own/mt", "value": 3.0, "minutes": None},
-    ):
-        record(path, [ROW | change])
-    text = render(latest(read(path)), path.name)
+    )
     almanac, own = text.split("## own")
     header, *rows = cells(almanac)
     assert header == ["recipe", "keys", "metric", "seeds", "en-de/tst-COMMON", "en-de/tst-HE", "minutes"]
@@ -135,81 +137,64 @@ def test_the_table_has_a_line_for_each_recipe_with_the_mean_over_seeds(tmp_path)
     "beside", [{"ctc_weight": 0.3}, {"language_model": "lm", "lm_weight": 0.2}, {"ensemble": ["b"]}]
 )
 def test_what_takes_part_in_a_search_makes_it_another_measurement(beside, tmp_path):
-    path = tmp_path / "results.jsonl"
-    for change in ({}, {"seed": 2}, beside | {"value": 1.0}):
-        record(path, [ROW | change])
-    rows = latest(read(path))
-    assert len(rows) == 3
-    assert cells(render(rows, path.name))[1][2:4] == ["1", "1.0"]  # the newest alone, and not with another's seeds
+    text = table(tmp_path, {}, {"seed": 2}, beside | {"value": 1.0})
+    assert len(latest(read(tmp_path / "results.jsonl"))) == 3
+    assert cells(text)[1][2:4] == ["1", "1.0"]  # the newest alone, and not with another's seeds
 
 
 @pytest.mark.parametrize("beside", [{"language_model": "lm/{}", "lm_weight": 0.2}, {"ensemble": ["b/{}"]}])
 def test_seeds_may_have_other_models_beside_theirs(beside, tmp_path):
-    path = tmp_path / "results.jsonl"
-    for seed in (1, 2):
-        record(path, [ROW | {"seed": seed} | json.loads(json.dumps(beside).replace("{}", str(seed)))])
-    assert cells(render(latest(read(path)), path.name))[1][2] == "2"
+    rows = [{"seed": seed} | json.loads(json.dumps(beside).replace("{}", str(seed))) for seed in (1, 2)]
+    assert cells(table(tmp_path, *rows))[1][2] == "2"
 
 
 def test_the_table_gives_the_verdict_against_the_control(tmp_path):
-    path = tmp_path / "results.jsonl"
-    arm = {"keys": {"parts": []}}
-    for values, keys in (([70.0, 74.0], {}), ([50.0, 52.0], arm)):
-        for seed, value in enumerate(values):
-            record(path, [ROW | keys | {"value": value, "seed": seed}])
+    arms = ([70.0, 74.0], {}), ([50.0, 52.0], {"keys": {"parts": []}})
+    for values, keys in arms:
+        table(tmp_path, *(keys | {"value": value, "seed": seed} for seed, value in enumerate(values)))
     verdict = {"kind": "comparison", "against": "almanac/st", "against_keys": {"parts": []}}
-    record(path, [ROW | verdict | {"value": 21.0, "p": 0.001}])
-    rows = cells(render(latest(read(path)), path.name))
+    rows = cells(table(tmp_path, verdict | {"value": 21.0, "p": 0.001}))
     assert rows[0][-2:] == ["against", "minutes"]
     assert rows[1][:-1] == ["almanac/st", "", "bleu", "2", "72.0 ± 2.8, +21.0 better", "parts=[]"]
     assert rows[2][:-1] == ["almanac/st", "parts=[]", "bleu", "2", "51.0 ± 1.4", ""]
-    record(path, [ROW | verdict | {"value": -1.0, "p": 0.4}])
-    assert "72.0 ± 2.8, -1.0 n.s." in render(latest(read(path)), path.name)
+    assert "72.0 ± 2.8, -1.0 n.s." in table(tmp_path, verdict | {"value": -1.0, "p": 0.4})
 
 
 def test_each_control_has_a_verdict_and_training_its_data_and_minutes(tmp_path):
-    path = tmp_path / "results.jsonl"
     trained = {"data": "500 triples (0.4 h)", "learning": 0.914}
-    record(path, [ROW | {"phase": "early"}])  # whose minutes are those until its evaluation
-    for seed, value in ((1, 70.0), (2, 74.0)):
-        record(path, [ROW | trained | {"minutes": 30.0 + seed, "seed": seed, "value": value}])
-    for control, value, p in (("almanac/cascade", 2.0, 0.06), ("almanac/mt", -3.0, 0.04)):
-        record(path, [ROW | {"kind": "comparison", "against": control, "value": value, "p": p}])
-    header, row = cells(render(latest(read(path)), path.name))[:2]
+    table(tmp_path, {"phase": "early"})  # whose minutes are those until its evaluation
+    table(tmp_path, *(trained | {"minutes": 30.0 + s, "seed": s, "value": v} for s, v in ((1, 70.0), (2, 74.0))))
+    table(tmp_path, {"kind": "comparison", "against": "almanac/cascade", "value": 2.0, "p": 0.06})
+    text = table(tmp_path, {"kind": "comparison", "against": "almanac/mt", "value": -3.0, "p": 0.04})
+    header, row = cells(text)[:2]
     assert header[-5:] == ["en-de/tst-HE", "against", "learning (M)", "data", "minutes"]
     shown = ["72.0 ± 2.8, +2.0 n.s.; -3.0 worse", "almanac/cascade; almanac/mt", "0.91", "500 triples (0.4 h)", "31.5"]
     assert row[-5:] == shown
 
 
 def test_fewer_errors_are_better(tmp_path):
-    path = tmp_path / "results.jsonl"
-    record(path, [ROW | {"metric": "wer"}])
-    record(path, [ROW | {"metric": "wer", "kind": "comparison", "against": "almanac/mt", "value": -3.0, "p": 0.04}])
-    assert cells(render(latest(read(path)), path.name))[1][3:5] == ["61.2, -3.0 better", "almanac/mt"]
+    verdict = {"kind": "comparison", "against": "almanac/mt", "value": -3.0, "p": 0.04}
+    text = table(tmp_path, {"metric": "wer"}, {"metric": "wer"} | verdict)
+    assert cells(text)[1][3:5] == ["61.2, -3.0 better", "almanac/mt"]
 
 
 def test_keys_in_another_order_are_the_same_line_and_read_as_in_a_recipe(tmp_path):
-    path = tmp_path / "results.jsonl"
     keys = {"phases.mt": None, "streams": [{"!ref": "<stream>"}], "beam": 4, "rules": {"ratio": 2.0}}
-    record(path, [ROW | {"keys": keys}])
-    record(path, [ROW | {"keys": dict(sorted(keys.items())), "seed": 2}])
-    record(path, [ROW])
-    lines = [row[1:4] for row in cells(render(latest(read(path)), path.name))[1:]]
+    text = table(tmp_path, {"keys": keys}, {"keys": dict(sorted(keys.items())), "seed": 2}, {})
     shown = "beam=4 phases.mt=null rules={ratio: 2.0} streams=[!ref <stream>]"
-    assert lines == [["", "bleu", "1"], [shown, "bleu", "2"]]
+    assert [row[1:4] for row in cells(text)[1:]] == [["", "bleu", "1"], [shown, "bleu", "2"]]
 
 
 def test_what_else_a_model_did_has_a_table_of_its_own(tmp_path):
-    path = tmp_path / "results.jsonl"
-    for change in (
+    text = table(
+        tmp_path,
         {"text": "transcript", "metric": "wer", "value": 11.0},
         {"text": "translation", "value": 22.0},
         {"phase": "evaluate_text", "value": 33.0},
         {"recipe": "almanac/asr", "metric": "wer", "value": 44.0},
         {"recipe": "almanac/chimera", "phase": "compare", "metric": "retrieval", "value": 55.0},
-    ):
-        record(path, [ROW | {"phase": "evaluate"} | change])
-    main, others = render(latest(read(path)), path.name).split("Other texts and phases of the same models:")
+    )
+    main, others = text.split("Other texts and phases of the same models:")
     assert [(row[0], row[-2]) for row in cells(main)[1:]] == [
         ("almanac/asr", "44.0"),
         ("almanac/chimera (compare)", "55.0"),
@@ -222,39 +207,37 @@ def test_what_else_a_model_did_has_a_table_of_its_own(tmp_path):
 
 
 def test_recipes_with_other_test_sets_have_a_table_of_their_own(tmp_path):
-    path = tmp_path / "results.jsonl"
-    for change in (
+    text = table(
+        tmp_path,
         {},
         {"split": "en-de/tst-COMMON"},
         {"recipe": "almanac/asr", "metric": "wer"},
         {"recipe": "almanac/asr", "metric": "wer", "split": "en-de/tst-COMMON"},
         {"recipe": "almanac/csr", "split": "de-en/test"},
         {"keys": {"beam": 1}},  # the same recipe, on one of its test sets
-    ):
-        record(path, [ROW | change])
-    headers = [row for row in cells(render(latest(read(path)), path.name)) if row[0] == "recipe"]
+    )
+    headers = [row for row in cells(text) if row[0] == "recipe"]
     assert [header[-3:-1] for header in headers] == [["en-de/tst-COMMON", "en-de/tst-HE"], ["seeds", "de-en/test"]]
-    table = render(latest(read(path)), path.name).split("| recipe |")
-    assert [part.count("\n| almanac/") for part in table] == [0, 3, 1]
+    assert [part.count("\n| almanac/") for part in text.split("| recipe |")] == [0, 3, 1]
 
 
 def test_many_test_sets_share_a_column(tmp_path):
-    for number in range(5):
-        record(tmp_path / "results.jsonl", [ROW | {"split": f"x{number}-en/test", "value": float(number)}])
-    header, row = cells(render(read(tmp_path / "results.jsonl"), "results.jsonl"))
+    text = table(tmp_path, *({"split": f"x{number}-en/test", "value": float(number)} for number in range(5)))
+    header, row = cells(text)
     assert header == ["recipe", "metric", "seeds", "mean of tests", "minutes"] and row[3] == "2.0"
 
 
 def test_tests_of_many_directions_are_shown_as_sources_by_targets(tmp_path):
     path = tmp_path / "results.jsonl"
     for number, pair in enumerate(permutations(("de", "en", "fr"), 2)):
-        test = ROW | {"split": f"{'-'.join(pair)}/test"}
-        for seed, more in ((1, 0.0), (2, 2.0)):
-            record(path, [test | {"seed": seed, "value": 10.0 * number + more}])
-        record(path, [test | {"metric": "off_target", "value": 5.0, "signature": "lid"}])
-    for value, split in ((7.0, "fr-tr/test"), (9.0, "tr-fr/test")):
-        record(path, [ROW | {"phase": "zero_shot", "split": split, "value": value}])
-    text = render(latest(read(path)), path.name)
+        test = {"split": f"{'-'.join(pair)}/test"}
+        values = ({"seed": seed, "value": 10.0 * number + more} for seed, more in ((1, 0.0), (2, 2.0)))
+        off_target = {"metric": "off_target", "value": 5.0, "signature": "lid"}
+        table(tmp_path, *(test | change for change in (*values, off_target)))
+    zero_shot = {"phase": "zero_shot"}
+    text = table(
+        tmp_path, zero_shot | {"split": "fr-tr/test", "value": 7.0}, zero_shot | {"split": "tr-fr/test", "value": 9.0}
+    )
     header, main, _, zero_shot = cells(text)
     assert header[3] == "mean of tests" and (main[3], zero_shot[3]) == ("26.0", "8.0")
     assert zero_shot[0] == "almanac/st (zero_shot)"
@@ -322,8 +305,7 @@ def test_collecting_twice_changes_nothing(tmp_path):
     )
     collect(of_run(tmp_path / "b"), into)
     assert ((into / "results.jsonl").read_bytes(), table.read_bytes()) == before
-    with pytest.raises(DataError, match="has no results.jsonl"):
-        of_run(tmp_path / "c")
+    refuses(DataError, "has no results.jsonl", of_run, tmp_path / "c")
 
 
 def test_one_line_holds_the_metrics_of_a_test(tmp_path):
@@ -377,23 +359,15 @@ def test_hardware_counts_cores():
 
 
 def test_the_headlines_of_a_text_are_replaced(tmp_path):
-    rows = [
-        {
-            "recipe": "a/st",
-            "split": "x",
-            "metric": "bleu",
-            "value": 12.34,
-            "signature": "s",
-            "lines": 2,
-            "minutes": 3.2,
-        },
-        {"recipe": "a/st", "split": "y", "metric": "bleu", "value": 5.0, "signature": "s", "lines": 2, "minutes": 3.2},
-        {"recipe": "a/st", "split": "x", "metric": "ter", "value": 50.0, "signature": "s", "lines": 2},
-        {"recipe": "a/asr", "split": "x", "metric": "wer", "value": 7.0, "signature": "s", "lines": 2, "minutes": 1.0},
-        {"recipe": "a/st", "split": "x", "metric": "bleu", "value": 13.0, "signature": "s", "lines": 2, "minutes": 4.0},
-    ]
-    for row in rows:
-        record(tmp_path / "results.jsonl", [row])
+    for recipe, split, metric, value, minutes in (
+        ("a/st", "x", "bleu", 12.34, {"minutes": 3.2}),
+        ("a/st", "y", "bleu", 5.0, {"minutes": 3.2}),
+        ("a/st", "x", "ter", 50.0, {}),
+        ("a/asr", "x", "wer", 7.0, {"minutes": 1.0}),
+        ("a/st", "x", "bleu", 13.0, {"minutes": 4.0}),
+    ):
+        row = {"recipe": recipe, "split": split, "metric": metric, "value": value, "signature": "s", "lines": 2}
+        record(tmp_path / "results.jsonl", [row | minutes])
     text = tmp_path / "README.md"
     text.write_text("before\n<!-- results -->\nold\n<!-- /results -->\nafter\n")
     summarise(read(tmp_path / "results.jsonl"), text)
@@ -408,8 +382,7 @@ def test_the_headlines_of_a_text_are_replaced(tmp_path):
         "after",
     ]
     text.write_text("nothing")
-    with pytest.raises(DataError, match="README.md"):
-        summarise(read(tmp_path / "results.jsonl"), text)
+    refuses(DataError, "README.md", summarise, read(tmp_path / "results.jsonl"), text)
 
 
 def test_a_full_disk_names_the_results(tmp_path, monkeypatch):
@@ -418,5 +391,4 @@ def test_a_full_disk_names_the_results(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     row = {"recipe": "r", "split": "s", "metric": "bleu", "value": 1.0, "signature": "x", "lines": 1}
-    with pytest.raises(OSError, match=r"No space left on device: '.*results\.jsonl'"):
-        record(tmp_path / "results.jsonl", [row])
+    refuses(OSError, r"No space left on device: '.*results\.jsonl'", record, tmp_path / "results.jsonl", [row])

@@ -24,6 +24,7 @@ from dragoman.shared.text.piece_model import train_sentencepiece
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from tests import small
 from tests.shared.systems.test_system import WORDS, make
+from tests.small import refuses
 
 GERMAN = ["Der Zug nach Bern fährt um sieben Uhr dreißig ab.", "Wie lange dauert die Fahrt bis zum Bahnhof?", "Ja."]
 ENGLISH = ["The train to Bern leaves at half past seven.", "How long does it take to get to the station?", "Yes."]
@@ -83,8 +84,7 @@ def test_outputs_in_another_language_are_told(run):
     ],
 )
 def test_what_cannot_be_scored_is_not_translated(run, metrics, columns, message):
-    with pytest.raises(DataError, match=message):
-        run([], metrics=metrics, columns=columns)
+    refuses(DataError, message, run, [], metrics=metrics, columns=columns)
 
 
 @pytest.mark.parametrize(
@@ -263,8 +263,7 @@ def test_rows_without_a_reference_and_without_an_output_are_named(run, tmp_path)
     with pytest.raises(DataError) as error:
         evaluate.TestSet(system, Manifest.open(tmp_path / "n.arrow"), ["bleu"])
     assert str(error.value) == f"{tmp_path / 'n.arrow'}: row 'b' has no target_text to score against"
-    with pytest.raises(DataError, match=r"m\.arrow: 1 of 3 rows were not translated$"):
-        run(GERMAN[:2])
+    refuses(DataError, r"m\.arrow: 1 of 3 rows were not translated$", run, GERMAN[:2])
 
 
 def test_an_evaluation_shows_its_rows_scores_and_alarms(run):

@@ -12,7 +12,7 @@ import pytest
 from dragoman.shared.errors import DataError
 from dragoman.shared.machine import files
 from dragoman.shared.machine.files import discard_folder, replaced_file, replaced_folder, sweep
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 
 def names(folder):
@@ -156,8 +156,7 @@ def test_what_is_no_file_on_a_disk_is_refused_by_its_kind(tmp_path):
     kinds = {tmp_path: "a folder", tmp_path / "pipe": "a named pipe", Path("/dev/null"): "a device"}
     for place, kind in kinds.items():
         assert refusal(DataError, files.check_regular, place, "sound file") == f"{place}: {kind}, not a sound file"
-    with pytest.raises(DataError, match="a folder, not a file$"):
-        files.check_regular(str(tmp_path))
+    refuses(DataError, "a folder, not a file$", files.check_regular, str(tmp_path))
     (tmp_path / "file").touch()
     for place in (tmp_path / "file", tmp_path / "none", "\0"):
         assert files.check_regular(place) is None

@@ -9,6 +9,7 @@ import torch
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine import memory
 from dragoman.shared.machine.memory import available_memory, check_workers, in_units, refuse_over
+from tests.small import refuses
 
 GB = 1024**3
 
@@ -84,10 +85,9 @@ def test_what_a_gpu_has_free_includes_what_the_process_holds_unused(monkeypatch)
 
 
 def test_a_refusal_names_both_figures(system):
-    with pytest.raises(UsageError, match=r"^--beam 9: needs about 8\.5 GB of memory on cpu, but only 8\.0 GB is avail"):
-        refuse_over(17 * GB // 2, "--beam 9")
-    with pytest.raises(DataError, match="more than 100 million EB"):
-        refuse_over(10**400, "config.json: layers", error=DataError)
+    said = r"^--beam 9: needs about 8\.5 GB of memory on cpu, but only 8\.0 GB is avail"
+    refuses(UsageError, said, refuse_over, 17 * GB // 2, "--beam 9")
+    refuses(DataError, "more than 100 million EB", lambda: refuse_over(10**400, "layers", error=DataError))
     refuse_over(8 * GB, "--beam 8")
 
 
@@ -121,11 +121,9 @@ def test_other_devices(system, monkeypatch):
 def test_processes_that_read_data_are_refused_by_their_memory(system):
     check_workers(0)
     check_workers(1024)
-    with pytest.raises(UsageError) as error:
-        check_workers(1025)
-    assert str(error.value) == "--workers 1025: needs about 8.0 GB of memory on cpu, but only 8.0 GB is available"
-    with pytest.raises(UsageError, match="^workers must not be negative, not -1$"):
-        check_workers(-1)
+    said = "^--workers 1025: needs about 8.0 GB of memory on cpu, but only 8.0 GB is available$"
+    refuses(UsageError, said, check_workers, 1025)
+    refuses(UsageError, "^workers must not be negative, not -1$", check_workers, -1)
 
 
 def test_groups_that_count_something_else_leave_all(system):

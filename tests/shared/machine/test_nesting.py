@@ -69,8 +69,6 @@ def test_json_is_what_json_reads():
         from_json("{")
 
 
-# -- where files of others are read -----------------------------------------------------------------------------------
-
 TOO_DEEP = f"nested more than {DEPTH} levels deep"
 
 

@@ -22,6 +22,7 @@ from dragoman.shared.machine.processes import (
     wrap,
 )
 from dragoman.shared.machine.workspace import Workspace
+from tests.small import refuses
 
 SOON = timedelta(seconds=0.2)
 
@@ -29,6 +30,20 @@ SOON = timedelta(seconds=0.2)
 @pytest.fixture
 def workspace(tmp_path):
     return Workspace(output=tmp_path / "out", device="cpu", phase="fit", rank=0, world=3)
+
+
+def left(monkeypatch, ranks, phase="fit"):
+    """Let these processes have said that they leave; return where they said it."""
+    roll = dist.HashStore()
+    for rank in ranks:
+        roll.set(rank, phase)
+    monkeypatch.setattr(distributed, "_roll", roll)
+    return roll
+
+
+def end(workspace, error):
+    with together(workspace):
+        raise error
 
 
 def test_who_does_not_say_that_it_leaves_was_killed(workspace):
@@ -47,33 +62,22 @@ def test_a_killed_process_is_named_whatever_tells_of_it(workspace, monkeypatch, 
     monkeypatch.setattr(distributed.silent, "__defaults__", (SOON,))
     workspace.phase = phase
     for ranks, who in (("2", "process 1"), ("", "processes 1, 2")):
-        roll = dist.HashStore()
-        for rank in ranks:
-            roll.set(rank, phase)
-        monkeypatch.setattr(distributed, "_roll", roll)
-        with pytest.raises(
-            EndedElsewhere, match=f"out: {who} of 3 ended without a message {where}.*; give the same command"
-        ):
-            with together(workspace):
-                raise error
+        left(monkeypatch, ranks, phase)
+        said = f"out: {who} of 3 ended without a message {where}.*; give the same command"
+        refuses(EndedElsewhere, said, end, workspace, error)
 
 
 def test_all_that_were_asked_to_stop_are_no_dead(workspace, monkeypatch):
-    roll = dist.HashStore()
-    for rank in "12":
-        roll.set(rank, "fit")
-    monkeypatch.setattr(distributed, "_roll", roll)
-    with pytest.raises(KeyboardInterrupt), together(workspace):
-        raise KeyboardInterrupt
-    with pytest.raises(EndedElsewhere, match="its message gives the reason"), together(workspace):
-        raise RuntimeError("[gloo] Connection closed by peer")
+    left(monkeypatch, "12")
+    with pytest.raises(KeyboardInterrupt):
+        end(workspace, KeyboardInterrupt)
+    lost = RuntimeError("[gloo] Connection closed by peer")
+    refuses(EndedElsewhere, "its message gives the reason", end, workspace, lost)
 
 
 def test_an_error_of_this_process_is_no_silence(workspace, monkeypatch):
-    roll = dist.HashStore()
-    monkeypatch.setattr(distributed, "_roll", roll)
-    with pytest.raises(ValueError, match="mine"), together(workspace):
-        raise ValueError("mine")
+    roll = left(monkeypatch, "")
+    refuses(ValueError, "mine", end, workspace, ValueError("mine"))
     assert roll.get("0") == b"fit"
 
 
@@ -135,15 +139,12 @@ def test_a_thread_asks_as_well(workspace):
 
 
 def test_an_error_of_torch_that_tells_of_no_process_is_the_own(workspace, monkeypatch):
-    roll = dist.HashStore()
-    monkeypatch.setattr(distributed, "_roll", roll)
-    with pytest.raises(RuntimeError, match="^shapes do not fit$"), together(workspace):
-        raise RuntimeError("shapes do not fit")
+    roll = left(monkeypatch, "")
+    refuses(RuntimeError, "^shapes do not fit$", end, workspace, RuntimeError("shapes do not fit"))
     assert roll.get("0") == b"fit"
-    for rank in "12":
-        roll.set(rank, "fit")
-    with pytest.raises(EndedElsewhere) as error, together(workspace):
-        raise dist.DistNetworkError("reset")
+    left(monkeypatch, "12")
+    with pytest.raises(EndedElsewhere) as error:
+        end(workspace, dist.DistNetworkError("reset"))
     assert isinstance(error.value.__cause__, dist.DistNetworkError)
 
 
@@ -152,12 +153,9 @@ def test_a_store_that_was_killed_is_no_error_of_its_own(workspace, monkeypatch):
         def set(self, key, value):
             raise RuntimeError("broken pipe")
 
-    monkeypatch.setattr(distributed, "_roll", Dead(0.0))
-    with pytest.raises(ValueError, match="mine"), together(workspace):
-        raise ValueError("mine")
-    monkeypatch.setattr(distributed, "_roll", None)
-    with pytest.raises(ValueError, match="mine"), together(workspace):
-        raise ValueError("mine")
+    for roll in (Dead(0.0), None):
+        monkeypatch.setattr(distributed, "_roll", roll)
+        refuses(ValueError, "mine", end, workspace, ValueError("mine"))
 
 
 def test_one_process_alone_asks_nobody(tmp_path):
@@ -218,8 +216,8 @@ def test_the_first_process_works_and_the_others_get_its_result(workspace, group,
     monkeypatch.setattr(distributed, "sent", ("done",), raising=False)
     assert on_main(lambda: pytest.fail("not here"), workspace) == "done"
     monkeypatch.setattr(distributed, "sent", None)
-    with pytest.raises(EndedElsewhere, match="^process 0 of this run has ended; its message gives the reason$"):
-        on_main(lambda: pytest.fail("not here"), workspace)
+    said = "^process 0 of this run has ended; its message gives the reason$"
+    refuses(EndedElsewhere, said, on_main, lambda: pytest.fail("not here"), workspace)
     workspace.rank = 0
     assert on_main(lambda: None, workspace) is None
     how = {"src": 0, "group": "control"}

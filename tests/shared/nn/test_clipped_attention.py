@@ -9,6 +9,7 @@ from dragoman.shared.nn.conformer import ClippedAttention, ConformerLayer
 from dragoman.shared.nn.fbank import UtteranceNorm
 from dragoman.shared.nn.subsampler import StackedFrames
 from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 
 @pytest.mark.parametrize(("behind", "ahead"), [(2, 1), (0, 0), (9, 9)])
@@ -98,5 +99,4 @@ def test_variances_may_be_unbiased() -> None:
     ],
 )
 def test_what_is_refused(make, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
+    refuses(ValueError, message, make)

@@ -20,6 +20,7 @@ from dragoman.shared.nn.translator import LanguageModel
 from dragoman.shared.padded import Padded
 from dragoman.shared.search.forced import forced_scores
 from tests import small
+from tests.small import refuses
 
 PAD, START, END, VOCABULARY = 0, 1, 2, 8
 SHAPE = {"width": 16, "heads": 2, "feedforward": 32}
@@ -187,10 +188,8 @@ def test_an_output_is_as_long_as_all_models_allow():
 
 def test_refuses_nonsense():
     for weight in (0.0, -1.0, math.inf):
-        with pytest.raises(ValueError, match=str(weight)):
-            ShallowFusion(model=FUSED, language_model=LANGUAGE, weight=weight)
-    with pytest.raises(ValueError, match="at least one"):
-        Ensemble(models=[])
+        refuses(ValueError, str(weight), ShallowFusion, model=FUSED, language_model=LANGUAGE, weight=weight)
+    refuses(ValueError, "at least one", Ensemble, models=[])
     with pytest.raises(ValueError, match=r"attends to \['source'\]"):
         LanguageModel(
             target_embedding=embedding(),

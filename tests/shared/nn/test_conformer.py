@@ -1,6 +1,7 @@
 """Conformer layers against loops over frames, and what they promise of rows and places."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch.nn import functional as F
 from dragoman.shared.nn.conformer import ConformerLayer, ConvolutionModule, RelativeAttention, by_key
 from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.padded import Padded
-from tests.small import refuses
+from tests.small import refusal, refuses
 
 WIDTH, HEADS, LENGTHS = 12, 3, (7, 4, 1)
 
@@ -139,8 +140,8 @@ def test_what_it_cannot_do_is_refused():
     refuses(ValueError, "kernel must be odd, not 4", ConvolutionModule, width=4, kernel=4, norm_epsilon=1e-5)
     refuses(ValueError, "feedforward must be at least 1, not 0", ConformerLayer, width=4, heads=2, feedforward=0)
     layer, x = random_layer(), rows()
-    with pytest.raises(ValueError, match="a ConformerLayer sees what comes later: it is for encoders only"):
-        Decoder(layer=layer, layers=1)
+    said = "a ConformerLayer sees what comes later: it is for encoders only"
+    refuses(ValueError, said, Decoder, layer=layer, layers=1)
     refuses(ValueError, "not to memories or prompts", layer, x.values, memories={"source": x})
     refuses(ValueError, "not to memories or prompts", layer, x.values, prompts=(x.values, x.values))
 
@@ -166,15 +167,15 @@ def test_attention_by_clipped_distances(distances):
 
 
 def test_vectors_of_distances_begin_random():
-    attention = ConformerLayer(width=WIDTH, heads=HEADS, feedforward=20, distances=(3, 2)).self_attention
+    made = partial(ConformerLayer, width=WIDTH, heads=HEADS, feedforward=20)
+    attention = made(distances=(3, 2)).self_attention
     assert attention.distance_keys.abs().max() <= math.sqrt(6 / (6 + 4)) and attention.distance_keys.std() > 0.2
-    for distances in ((-1, 2), (2, -1)):
-        with pytest.raises(ValueError) as error:
-            ConformerLayer(width=WIDTH, heads=HEADS, feedforward=20, distances=distances)
-        name = "behind" if distances[0] < 0 else "ahead"
-        assert str(error.value) == f"ClippedAttention: {name} must be at least 0, not -1"
-    with pytest.raises(ValueError, match=r"^distances must be two, behind and ahead, not \(1, 2, 3\)$"):
-        ConformerLayer(width=WIDTH, heads=HEADS, feedforward=20, distances=(1, 2, 3))
+    for distances, said in (
+        ((-1, 2), "ClippedAttention: behind must be at least 0, not -1"),
+        ((2, -1), "ClippedAttention: ahead must be at least 0, not -1"),
+        ((1, 2, 3), "distances must be two, behind and ahead, not (1, 2, 3)"),
+    ):
+        assert refusal(ValueError, made, distances=distances) == said
     layer = random_layer(dropout=0.0, attention_dropout=0.5, distances=(1, 1))
     x = rows()
     assert not layer.train()(x.values, mask=x.mask).equal(layer.eval()(x.values, mask=x.mask))

@@ -1,5 +1,6 @@
 """Joint scores of a decoder and a CTC head against sums over all paths, and against torch's loss."""
 
+from functools import partial
 from itertools import groupby, product
 from math import exp, log
 
@@ -14,6 +15,7 @@ from dragoman.shared.generator import Encoding, normalised
 from dragoman.shared.machine import memory
 from dragoman.shared.nn.joint_ctc import CtcPrefixes, JointCtc
 from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 BLANK, A, B, END, TAG = range(5)
 LENGTHS = (4, 2, 3)
@@ -64,7 +66,6 @@ def test_what_follows_a_prefix_is_a_sum_over_paths(scores, prefix):
 
 
 def test_steps_add_up_to_the_loss_of_an_output(scores):
-    """The other library is torch."""
     output = [A, B]
     total, prefixes = torch.zeros(3), CtcPrefixes.empty(scores, BLANK)
     for token in [*output, END]:
@@ -232,20 +233,17 @@ def test_a_row_is_searched_alike_alone_and_in_a_batch(scores):
 
 
 def test_what_cannot_be_searched_is_refused(scores, monkeypatch):
+    joint, silent = partial(JointCtc, end=END, passed=[]), Model()
     for weight in (0.0, 1.0, -0.5, float("nan")):
-        with pytest.raises(
-            ValueError, match=f"JointCtc: weight must be (a finite number )?above 0 and below 1, not {weight}"
-        ):
-            JointCtc(model=Model(), weight=weight, end=END, passed=[])
-    with pytest.raises(UsageError, match="reads states that the model has not made"):
-        silent = Model()
-        silent.encode = lambda batch: Encoding({"source": batch["source"]})
-        JointCtc(model=silent, weight=0.5, end=END, passed=[]).encode({"source": None})
+        said = f"JointCtc: weight must be (a finite number )?above 0 and below 1, not {weight}"
+        refuses(ValueError, said, joint, model=Model(), weight=weight)
+    refuses(ValueError, "no head 'other'", joint, model=Model(), weight=0.5, head="other")
+    silent.encode = lambda batch: Encoding({"source": batch["source"]})
+    said = "reads states that the model has not made"
+    refuses(UsageError, said, joint(model=silent, weight=0.5).encode, {"source": None})
     monkeypatch.setattr(memory, "available_memory", lambda device: 479)
-    with pytest.raises(UsageError, match="joint search over 3x4x5 scores of a CTC head: needs about 480"):
-        JointCtc(model=Model(), weight=0.5, end=END, passed=[]).encode(batch_of(scores, [0, 1, 2]))
-    with pytest.raises(ValueError, match="no head 'other'"):
-        JointCtc(model=Model(), weight=0.5, end=END, passed=[], head="other")
+    said = "joint search over 3x4x5 scores of a CTC head: needs about 480"
+    refuses(UsageError, said, joint(model=Model(), weight=0.5).encode, batch_of(scores, [0, 1, 2]))
 
 
 class Whole(Model):

@@ -7,6 +7,7 @@ import torch
 
 from dragoman.shared.nn.quantiser import ContrastiveHead, ProductQuantiser, perplexity
 from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 
 def quantiser(**arguments) -> ProductQuantiser:
@@ -76,34 +77,24 @@ def test_new_logits_and_codes_are_drawn_as_published() -> None:
     assert not module.logits.bias.any()
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"width": 7}, {"groups": 0}, {"entries": 0}, {"dropout": 1.0}], ids=lambda one: str(one)
-)
-def test_refuses(arguments) -> None:
-    with pytest.raises(ValueError):
-        quantiser(**arguments)
-    with pytest.raises(ValueError, match="compared must be at least 1, not 0"):
-        ContrastiveHead(quantiser=quantiser(), width=3, compared=0)
-
-
 def test_sizes_and_defaults() -> None:
     plain = ProductQuantiser(inputs=4)
     assert (plain.width, plain.groups, plain.entries, plain.dropout) == (256, 2, 320, 0.0)
     assert plain.codes.shape == (2, 320, 128) and plain.logits.weight.shape == (640, 4)
     ProductQuantiser(inputs=1, width=1, groups=1, entries=1)
-    for dropout in (-0.1, 1.0):
-        with pytest.raises(
-            ValueError, match=f"^ProductQuantiser: dropout must be at least 0 and below 1, not {dropout}$"
-        ):
-            ProductQuantiser(inputs=4, dropout=dropout)
-    with pytest.raises(ValueError) as error:
-        ProductQuantiser(inputs=4, width=5, groups=2, entries=3)
-    assert str(error.value) == "the width 5 cannot be divided into 2 groups"
+    for sizes, said in (
+        ({"dropout": -0.1}, "ProductQuantiser: dropout must be at least 0 and below 1, not -0.1"),
+        ({"dropout": 1.0}, "ProductQuantiser: dropout must be at least 0 and below 1, not 1.0"),
+        ({"groups": 0}, "ProductQuantiser: groups must be at least 1, not 0"),
+        ({"entries": 0}, "ProductQuantiser: entries must be at least 1, not 0"),
+        ({"width": 5, "entries": 3}, "the width 5 cannot be divided into 2 groups"),
+    ):
+        refuses(ValueError, f"^{said}$", ProductQuantiser, inputs=4, **sizes)
     head = ContrastiveHead(quantiser=plain, width=6)
     assert head.states.weight.shape == (256, 6) and head.targets.weight.shape == (256, 256)
     for sizes in ({"width": 0}, {"width": 6, "compared": 0}):
-        with pytest.raises(ValueError, match=f"^ContrastiveHead: {[*sizes][-1]} must be at least 1, not 0$"):
-            ContrastiveHead(quantiser=plain, **sizes)
+        said = f"^ContrastiveHead: {[*sizes][-1]} must be at least 1, not 0$"
+        refuses(ValueError, said, ContrastiveHead, quantiser=plain, **sizes)
     ContrastiveHead(quantiser=plain, width=1, compared=1)
 
 

@@ -19,6 +19,7 @@ from dragoman.shared.nn.recurrent import LstmEncoder, RecurrentDecoder, lstm
 from dragoman.shared.nn.recurrent_translator import RecurrentLanguageModel, RecurrentTranslator
 from dragoman.shared.padded import Padded
 from dragoman.shared.search import BeamSearch, GreedySearch
+from tests import small
 from tests.small import refuses
 
 READ, WIDTH, VOCABULARY, PADDING = 6, 8, 20, 1
@@ -32,8 +33,7 @@ def numbers(*lengths, width=READ, seed=0) -> Padded:
 
 def tokens(*lengths) -> Padded:
     generator = torch.Generator().manual_seed(sum(lengths))
-    rows = [torch.randint(2, VOCABULARY, (length,), generator=generator) for length in lengths]
-    return Padded.from_sequences(rows, padding=PADDING)
+    return small.drawn(lengths, VOCABULARY, 2, generator=generator, padding=PADDING)
 
 
 def embedding(width=READ) -> TextEmbedding:
@@ -78,9 +78,6 @@ def by_hand(layer: nn.LSTM, x: torch.Tensor, end: str = "") -> torch.Tensor:
     return states.flip(0) if end else states
 
 
-# -- the encoder ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("first_cells", [None, 11])
 def test_an_encoder_is_a_loop_over_cells(bidirectional, first_cells):
@@ -120,20 +117,20 @@ def test_forget_gates_begin_open():
     assert total.reshape(4, 11).sum(1).tolist() == [0, 11, 0, 0]
 
 
-def test_sizes_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match="layers must be between 1 and 1,000, not 0"):
-        LstmEncoder(inputs=READ, width=WIDTH, layers=0)
-    with pytest.raises(ValueError, match="no LSTM of 7 cells makes states of width 8"):
-        LstmEncoder(inputs=READ, width=WIDTH, layers=1, first_cells=7)
-    with pytest.raises(ValueError, match="no LSTM of 4 cells makes states of width 9"):
-        LstmEncoder(inputs=READ, width=9, layers=1, bidirectional=True)
-    with pytest.raises(ValueError, match="of 1 layers cannot be tapped after layer 2"):
-        LstmEncoder(inputs=READ, width=WIDTH, layers=1, taps=[2])
-    with pytest.raises(ValueError, match="attends to nothing, not to source"):
-        LstmEncoder(inputs=READ, width=WIDTH, layers=1)(numbers(2), memories={"source": numbers(2)})
-
-
-# -- the decoder ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"layers": 0}, "layers must be between 1 and 1,000, not 0"),
+        ({"first_cells": 7}, "no LSTM of 7 cells makes states of width 8"),
+        ({"width": 9, "bidirectional": True}, "no LSTM of 4 cells makes states of width 9"),
+        ({"taps": [2]}, "of 1 layers cannot be tapped after layer 2"),
+    ],
+)
+def test_sizes_that_cannot_be_are_refused(changes, said):
+    sizes = {"inputs": READ, "width": WIDTH, "layers": 1}
+    refuses(ValueError, said, LstmEncoder, **sizes | changes)
+    attending = {"memories": {"source": numbers(2)}}
+    refuses(ValueError, "attends to nothing, not to source", LstmEncoder(**sizes), numbers(2), **attending)
 
 
 @pytest.mark.parametrize("residual", [False, True])
@@ -189,16 +186,11 @@ def test_a_sentence_without_memory_states_has_finite_scores():
 
 
 def test_decoders_that_make_no_sense_are_refused():
-    with pytest.raises(ValueError, match="'source', which is not in \\['bert'\\]"):
-        RecurrentDecoder(inputs=READ, width=WIDTH, layers=1, memories=["bert"])
-    with pytest.raises(ValueError, match="nothing above the only layer"):
-        RecurrentDecoder(inputs=READ, width=WIDTH, layers=1, residual=True)
-    decoder = RecurrentDecoder(inputs=READ, width=WIDTH, layers=1, memories=["source"])
-    with pytest.raises(ValueError, match="attends to \\['source'\\], but the memories are \\[\\]"):
-        decoder(numbers(2))
-
-
-# -- writing -------------------------------------------------------------------------------------------------------
+    sizes = {"inputs": READ, "width": WIDTH, "layers": 1}
+    refuses(ValueError, r"'source', which is not in \['bert'\]", RecurrentDecoder, **sizes, memories=["bert"])
+    refuses(ValueError, "nothing above the only layer", RecurrentDecoder, **sizes, residual=True)
+    decoder = RecurrentDecoder(**sizes, memories=["source"])
+    refuses(ValueError, r"attends to \['source'\], but the memories are \[\]", decoder, numbers(2))
 
 
 @pytest.mark.parametrize("model", [translator, language_model])

@@ -1,6 +1,5 @@
 """A memory of slots: torch's attention with the same weights is the oracle, and nothing depends on the batch."""
 
-import pytest
 import torch
 from torch import nn
 
@@ -8,6 +7,7 @@ from dragoman.shared.described import build, describe
 from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.slots import MemoryLayer, SlotEncoder
 from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 WIDTH = 8
 
@@ -93,13 +93,10 @@ def test_without_a_norm_above_the_slots_they_are_the_sum_of_what_their_layers_ad
 
 
 def test_what_cannot_be_a_memory_is_refused():
-    with pytest.raises(ValueError, match="SlotEncoder: slots must be at least 1, not 0"):
-        encoder(slots=0)
-    with pytest.raises(ValueError, match="the memory's width 4 is not the encoder's 8"):
-        SlotEncoder(
-            layer=Layer(width=WIDTH, heads=2, feedforward=12), layers=1, memory_layer=memory_layer(width=4), slots=2
-        )
+    refuses(ValueError, "SlotEncoder: slots must be at least 1, not 0", encoder, slots=0)
+    layer = Layer(width=WIDTH, heads=2, feedforward=12)
+    sizes = {"layer": layer, "layers": 1, "memory_layer": memory_layer(width=4), "slots": 2}
+    refuses(ValueError, "the memory's width 4 is not the encoder's 8", SlotEncoder, **sizes)
     for wrong in ({"feedforward": 0}, {"dropout": 1.0}, {"activation_dropout": -0.1}, {"norm_epsilon": 0.0}):
-        with pytest.raises(ValueError, match="must be"):
-            memory_layer(**wrong)
+        refuses(ValueError, "must be", memory_layer, **wrong)
     memory_layer(feedforward=1)  # the least

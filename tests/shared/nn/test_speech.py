@@ -14,6 +14,7 @@ from dragoman.shared.nn.subsampler import Conv1dSubsampler, ConvolutionalStem
 from dragoman.shared.nn.transformer import Encoder
 from dragoman.shared.nn.waveform import WaveformEncoder
 from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 
 def runs(hidden: torch.Tensor) -> list[tuple[int, int]]:
@@ -64,8 +65,7 @@ def test_specaugment_rests_in_evaluation_and_follows_torchs_seed() -> None:
 
 @pytest.mark.parametrize("arguments", [{"time_masks": -1}, {"time_share": 1.5}])
 def test_specaugment_refuses(arguments) -> None:
-    with pytest.raises(ValueError, match=str(next(iter(arguments.values())))):
-        SpecAugment(**arguments)
+    refuses(ValueError, str(next(iter(arguments.values()))), SpecAugment, **arguments)
 
 
 def test_a_stem_is_two_convolutions_of_the_rows_alone() -> None:
@@ -82,8 +82,7 @@ def test_a_stem_is_two_convolutions_of_the_rows_alone() -> None:
             x = np.stack([np.einsum("ock,kc->o", weight, x[t : t + 3]) + bias for t in range(0, len(x) - 2, stride)])
             x = torch.nn.functional.gelu(torch.from_numpy(x)).numpy()
         np.testing.assert_allclose(ours.detach().numpy(), x, atol=1e-5)
-    with pytest.raises(ValueError, match="width must be at least 1, not 0"):
-        ConvolutionalStem(width=0)
+    refuses(ValueError, "width must be at least 1, not 0", ConvolutionalStem, width=0)
 
 
 def test_subsampler_lengths() -> None:
@@ -174,10 +173,10 @@ def test_widths_and_bins_of_a_front_end_fit_together() -> None:
     subsampler = Conv1dSubsampler(inputs=16, channels=8, width=8)
     parts = {"frontend": Fbank(bins=16), "normalisation": UtteranceNorm(), "subsampler": subsampler}
     SpeechEmbedding(**parts, positions=SinusoidalPositions(width=8))
-    with pytest.raises(ValueError, match="positions of width 12 cannot be added to a subsampler's vectors of width 8"):
-        SpeechEmbedding(**parts, positions=SinusoidalPositions(width=12))
-    with pytest.raises(ValueError, match="a subsampler of 16 inputs cannot read features of 20 bins"):
-        SpeechEmbedding(**parts | {"frontend": Fbank(bins=20)}, positions=SinusoidalPositions(width=8))
+    said = "positions of width 12 cannot be added to a subsampler's vectors of width 8"
+    refuses(ValueError, said, SpeechEmbedding, **parts, positions=SinusoidalPositions(width=12))
+    parts |= {"frontend": Fbank(bins=20), "positions": SinusoidalPositions(width=8)}
+    refuses(ValueError, "a subsampler of 16 inputs cannot read features of 20 bins", SpeechEmbedding, **parts)
 
 
 def test_speech_embedding_is_scaled_features_plus_positions_and_trains_the_subsampler() -> None:

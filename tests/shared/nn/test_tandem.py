@@ -11,6 +11,7 @@ from dragoman.shared.nn.positions import SinusoidalPositions
 from dragoman.shared.nn.tandem import TandemTranslator
 from dragoman.shared.padded import Padded
 from tests import small
+from tests.small import refuses
 
 WIDTH, VOCABULARY = 8, 11
 
@@ -84,7 +85,6 @@ def test_a_model_is_built_from_its_description():
 
 
 def test_a_head_that_reads_something_else_is_refused():
-    with pytest.raises(ValueError, match="an acoustic encoder learns by a head 'ctc' whose tap is 'acoustic'"):
-        make(heads={})
+    refuses(ValueError, "an acoustic encoder learns by a head 'ctc' whose tap is 'acoustic'", make, heads={})
     with pytest.raises(ValueError, match="an acoustic encoder learns by a head 'ctc' whose tap is 'acoustic'"):
         make(heads={"ctc": CtcHead(tap=1, width=WIDTH, vocabulary=VOCABULARY, blank=1)})

@@ -21,6 +21,7 @@ from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import EncoderModel, LanguageModel, Translator, check_widths
 from dragoman.shared.padded import Padded
 from tests import small
+from tests.small import refusal, refuses
 
 WIDTH, VOCABULARY, PADDING = 16, 30, 1
 
@@ -280,23 +281,19 @@ def embedding(width: int = WIDTH, positions=None) -> TextEmbedding:
 
 
 def test_parts_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="^the target embedding's width 8 is not the decoder's 16$"):
-        check_widths(embedding(8), decoder())
+    complaint = refusal(ValueError, check_widths, embedding(8), decoder())
+    assert complaint == "the target embedding's width 8 is not the decoder's 16"
     encoder = Encoder(layer=Layer(width=WIDTH, heads=4, feedforward=24), layers=2, taps=[1])
-    small.refuses(ValueError, "^a model needs at least one embedding$", EncoderModel, embeddings={}, encoder=encoder)
+    refuses(ValueError, "^a model needs at least one embedding$", EncoderModel, embeddings={}, encoder=encoder)
     head = CtcHead(width=WIDTH, vocabulary=VOCABULARY, blank=0, tap=2)
-    with pytest.raises(ValueError) as error:
-        EncoderModel(embeddings={"source": embedding()}, encoder=encoder, heads={"ctc": head})
-    assert str(error.value) == "head 'ctc' reads the states of 2, but the model's taps are [1]"
-    target = embedding()
-    with pytest.raises(
-        ValueError, match=r"^a language model has no memories, but its decoder attends to \['source'\]$"
-    ):
-        LanguageModel(
-            target_embedding=target, decoder=decoder(memories=["source"]), projection=TiedProjection(embedding=target)
-        )
-    with pytest.raises(ValueError, match="width 8 is not the decoder's 16"):
-        LanguageModel(target_embedding=embedding(8), decoder=decoder(), projection=TiedProjection(embedding=target))
+    parts = {"embeddings": {"source": embedding()}, "encoder": encoder, "heads": {"ctc": head}}
+    complaint = refusal(ValueError, EncoderModel, **parts)
+    assert complaint == "head 'ctc' reads the states of 2, but the model's taps are [1]"
+    parts = {"target_embedding": (target := embedding()), "projection": TiedProjection(embedding=target)}
+    complaint = refusal(ValueError, LanguageModel, **parts, decoder=decoder(memories=["source"]))
+    assert complaint == "a language model has no memories, but its decoder attends to ['source']"
+    parts["target_embedding"] = embedding(8)
+    refuses(ValueError, "width 8 is not the decoder's 16", LanguageModel, **parts, decoder=decoder())
 
 
 def test_a_reader_is_alone_and_has_no_heads() -> None:

@@ -321,8 +321,7 @@ def test_positions_begin_as_published():
         ({"groups": 0}, "ConvolutionalPositions: groups must be at least 1, not 0"),
         ({"groups": 5}, "the width 32 cannot be divided into 5 groups"),
     ):
-        with pytest.raises(ValueError, match=f"^{said}$"):
-            ConvolutionalPositions(width=32, **sizes)
+        refuses(ValueError, f"^{said}$", ConvolutionalPositions, width=32, **sizes)
     x = Padded(torch.randn(2, 9, 64), torch.tensor([9, 4]))
     alone = Padded(x.values[1:, :4], torch.tensor([4]))
     torch.testing.assert_close(positions(x)[1, :4], positions(alone)[0])

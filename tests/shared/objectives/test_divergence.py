@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from dragoman.shared.objectives.divergence import divergence
+from tests.small import refuses
 
 ROWS, WIDTH, VOCABULARY = 7, 5, 11
 
@@ -65,15 +66,14 @@ def test_a_second_backward_pass_is_refused():
     states, projection, wanted, counted = given(bias=False)
     found = divergence(states, projection, lambda part: wanted[part], counted)
     found.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="for one backward pass"):
-        found.backward()
+    refuses(RuntimeError, "for one backward pass", found.backward)
 
 
 def test_what_does_not_fit_is_refused():
     states, projection, wanted, counted = given(bias=False)
-    with pytest.raises(ValueError, match=r"states \(7, 5\) and counted \(6,\)"):
-        divergence(states, projection, lambda part: wanted[part], counted[:-1])
-    with pytest.raises(ValueError, match="chunk must be at least 1, not 0"):
-        divergence(states, projection, lambda part: wanted[part], counted, chunk=0)
-    with pytest.raises(ValueError, match=r"the teacher's logits are \(7, 10\), but the decoder's \(7, 11\)"):
-        divergence(states, projection, lambda part: wanted[part, :-1], counted)
+    for teacher, rows, chunk, said in (
+        (wanted, counted[:-1], 99, r"states \(7, 5\) and counted \(6,\)"),
+        (wanted, counted, 0, "chunk must be at least 1, not 0"),
+        (wanted[:, :-1], counted, 99, r"the teacher's logits are \(7, 10\), but the decoder's \(7, 11\)"),
+    ):
+        refuses(ValueError, said, divergence, states, projection, teacher.__getitem__, rows, chunk=chunk)

@@ -1,6 +1,5 @@
 """Masked prediction against torch's cross entropy over the masked places alone."""
 
-import pytest
 import torch
 from torch.nn import functional as F
 
@@ -11,6 +10,7 @@ from dragoman.shared.nn.heads import MaskedTokenHead, OutputProjection
 from dragoman.shared.nn.spans import spans
 from dragoman.shared.objectives.masked import MaskedTokens, at_places, places_of
 from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 
 class Model:
@@ -71,5 +71,4 @@ def test_places_of_a_drawn_mask_are_where_it_is_true():
 
 
 def test_a_model_without_the_head_is_refused():
-    with pytest.raises(UsageError, match="no head 'tokens', only masked"):
-        MaskedTokens(head="tokens").check(Model())
+    refuses(UsageError, "no head 'tokens', only masked", MaskedTokens(head="tokens").check, Model())

@@ -6,6 +6,7 @@ import torch
 from dragoman.shared.batch import Batch
 from dragoman.shared.errors import UsageError
 from dragoman.shared.objectives.objective import Loss, Objective, Term
+from tests.small import refuses
 
 
 def term(total, count, weight=1.0):
@@ -35,8 +36,7 @@ def test_the_counts_of_a_loss_and_those_that_were_told_are_compared():
         ({"words": told["words"]}, r"part 'frames' .* says None, the loss was summed over 2\.0"),
         (told | {"other": torch.tensor(1.0)}, r"part 'other' .* says 1\.0, the loss was summed over None"),
     ):
-        with pytest.raises(UsageError, match=said):
-            loss.check(counts)
+        refuses(UsageError, said, loss.check, counts)
 
 
 def test_a_part_that_is_only_reported_needs_no_global_count():
@@ -46,12 +46,11 @@ def test_a_part_that_is_only_reported_needs_no_global_count():
 def test_a_total_is_of_parts_with_weights_and_of_one_count_at_least():
     assert Loss({"words": term(6.0, 0.0)}).total().item() == 6.0
     assert Loss({"words": term(6.0, 3.0)}).total({"words": torch.tensor(0.5)}).item() == 6.0
-    with pytest.raises(ValueError, match=r"^no part of the loss has a weight other than 0: \['a', 'b'\]$"):
-        Loss({"b": term(6.0, 3.0, 0.0), "a": term(6.0, 3.0, 0.0)}).total()
-    with pytest.raises(UsageError, match=r"objective's counts\(\), which returned nothing: it could not"):
-        Loss({"words": term(6.0, 3.0)}).total({})
-    with pytest.raises(UsageError, match=r"which returned a, b: it could not"):
-        Loss({"words": term(6.0, 3.0)}).total({"b": torch.tensor(1.0), "a": torch.tensor(1.0)})
+    unweighted = Loss({"b": term(6.0, 3.0, 0.0), "a": term(6.0, 3.0, 0.0)})
+    refuses(ValueError, r"^no part of the loss has a weight other than 0: \['a', 'b'\]$", unweighted.total)
+    loss, one = Loss({"words": term(6.0, 3.0)}), torch.tensor(1.0)
+    refuses(UsageError, r"objective's counts\(\), which returned nothing: it could not", loss.total, {})
+    refuses(UsageError, r"which returned a, b: it could not", loss.total, {"b": one, "a": one})
 
 
 def test_what_an_objective_does_unless_it_says_more():
@@ -63,5 +62,4 @@ def test_what_an_objective_does_unless_it_says_more():
         pass
 
     for name in ("counts", "forward"):
-        with pytest.raises(TypeError, match=rf"^Own does not define {name}\(batch\)$"):
-            getattr(Own(), name)(batch)
+        refuses(TypeError, rf"^Own does not define {name}\(batch\)$", getattr(Own(), name), batch)

@@ -108,16 +108,11 @@ def test_eight_accumulations_of_one_equal_one_of_eight():
 
 
 def test_refuses_what_does_not_go_together():
-    with pytest.raises(UsageError, match="at least one part"):
-        EncoderDecoderObjective(system=SimpleNamespace(), parts=[])
     system = nn.Module()
     system.model = Model()
     refuses(UsageError, "'other'", lambda: EncoderDecoderObjective(system=system, parts=[Ctc(head="other")]))
-    with pytest.raises(UsageError, match="CrossEntropy: weight must not be negative, not -1"):
-        EncoderDecoderObjective(system=system, parts=[CrossEntropy(weight=1 - 2)])
     twice = EncoderDecoderObjective(system=system, parts=[CrossEntropy(), CrossEntropy()])
-    with pytest.raises(UsageError, match="accuracy, cross_entropy, nll"):
-        twice.counts(make(2, seed=0))
+    refuses(UsageError, "accuracy, cross_entropy, nll", twice.counts, make(2, seed=0))
 
 
 @pytest.mark.parametrize("named", ["source", "speech"])
@@ -152,8 +147,8 @@ def test_what_a_part_does_unless_it_says_more():
     class Own(Part):
         pass
 
-    with pytest.raises(TypeError, match=r"^Own does not define terms\(model, batch, encoding\)$"):
-        Own().evaluate(model, Batch({}), lambda field: None)
+    said = r"^Own does not define terms\(model, batch, encoding\)$"
+    refuses(TypeError, said, Own().evaluate, model, Batch({}), lambda field: None)
     refuses(TypeError, r"^Own does not define counts\(batch\)$", lambda: Own().counts(Batch({})))
 
 
@@ -162,10 +157,8 @@ def test_parts_and_heads_that_a_model_lacks_are_named():
     check_embedded(model, Part(), "a")
     check_embedded(model, Part(), None)
     check_embedded(object(), Part(), "c")
-    with pytest.raises(
-        UsageError, match="^Part reads the encoding of 'c', but the model has embeddings of a and b only$"
-    ):
-        check_embedded(model, Part(), "c")
+    said = "^Part reads the encoding of 'c', but the model has embeddings of a and b only$"
+    refuses(UsageError, said, check_embedded, model, Part(), "c")
     check_head(model, "mlm")
     refuses(UsageError, "^the model has no head 'x', only ctc, mlm$", check_head, model, "x")
     refuses(UsageError, "^the model has no head 'x', only none$", lambda: check_head(object(), "x"))
@@ -186,8 +179,8 @@ def test_an_objective_tells_all_its_parts():
     system = SimpleNamespace(model=Model())
     refuses(UsageError, "^an objective needs at least one part$", EncoderDecoderObjective, system=system, parts=[])
     for weight in (-1.0, float("nan")):
-        with pytest.raises(UsageError, match=f"^Told: weight must not be negative, not {weight:g}$"):
-            EncoderDecoderObjective(system=system, parts=[Told(), Told(weight)])
+        said = f"^Told: weight must not be negative, not {weight:g}$"
+        refuses(UsageError, said, EncoderDecoderObjective, system=system, parts=[Told(), Told(weight)])
     one, other = Told(), Told(2.0)
     objective = EncoderDecoderObjective(system=system, parts=[one, other])
     objective.at(7)

@@ -16,6 +16,7 @@ from dragoman.shared.objectives.teacher import Teacher
 from dragoman.shared.padded import Padded
 from dragoman.shared.phases import Average
 from tests.shared.training.conftest import World
+from tests.small import refuses
 
 
 class Imitation(Part):
@@ -78,11 +79,9 @@ def test_the_best_symbols_and_their_probabilities_among_themselves(tmp_path):
         assert found.tolist() == ranked
         assert shares.tolist() == pytest.approx([one / sum(exponentials) for one in exponentials], rel=1e-4)
     wrong = Teacher(folder=f"{tmp_path}/teacher", tokenizer=world.tokenizer, field=None)
-    with pytest.raises(DataError, match="teacher: reads source: it is no language model"):
-        wrong.best(batch, prefix, top=1)
+    refuses(DataError, "teacher: reads source: it is no language model", wrong.best, batch, prefix, top=1)
     other = Teacher(folder=f"{tmp_path}/teacher", tokenizer=world.tokenizer, reads="speech")
-    with pytest.raises(DataError, match="teacher: reads source, not 'speech'"):
-        other.best(batch, prefix, top=1)
+    refuses(DataError, "teacher: reads source, not 'speech'", other.best, batch, prefix, top=1)
 
 
 def written(folder):
@@ -103,12 +102,11 @@ def written(folder):
 
 def test_a_teacher_of_language_reads_no_field(tmp_path):
     tokenizer = World(tmp_path).tokenizer
-    with pytest.raises(UsageError, match="^a: a language model reads no field, so it cannot call one 'x'$"):
-        Teacher(folder="a", tokenizer=tokenizer, field=None, reads="x")
+    said = "^a: a language model reads no field, so it cannot call one 'x'$"
+    refuses(UsageError, said, Teacher, folder="a", tokenizer=tokenizer, field=None, reads="x")
     silent = Teacher(folder="a", tokenizer=tokenizer, field=None)
     for ask in (silent.read, silent.states):
-        with pytest.raises(UsageError, match="^a: a language model has no states of what it reads: name the teacher's"):
-            ask(Batch({}))
+        refuses(UsageError, "^a: a language model has no states of what it reads: name the teacher's", ask, Batch({}))
     plain = Teacher(folder="a", tokenizer=tokenizer)
     assert (plain.field, plain.reads) == ("source", "source")
     assert Teacher(folder="a", tokenizer=tokenizer, field="transcript", reads="source").reads == "source"

@@ -49,15 +49,8 @@ def folder(tmp_path, monkeypatch, tokenizer):  # noqa: F811 - a fixture
 
 
 def run(folder, reach, **changes):
-    phase = AlignSpeech(
-        **{
-            "model": "somewhere",
-            "manifests": [str(folder / "*" / "train.arrow")],
-            "budget": Budget(rows=2),
-            "reach": reach,
-        }
-        | changes
-    )
+    given = {"model": "somewhere", "manifests": [str(folder / "*" / "train.arrow")], "budget": Budget(rows=2)}
+    phase = AlignSpeech(**given | {"reach": reach} | changes)
     phase.run(Workspace(output=folder / "run", phase="align"))
     return folder / "run" / "align" / "en-de" / "train.arrow"
 
@@ -98,8 +91,7 @@ def test_what_is_whole_stays_and_what_is_missing_is_made(folder, monkeypatch):
 
 def test_refusals(folder):
     where, _ = folder
-    with pytest.raises(UsageError, match="AlignSpeech: reach must be at least 0, not -1\\.0"):
-        run(where, -1.0)
+    refuses(UsageError, "AlignSpeech: reach must be at least 0, not -1\\.0", run, where, -1.0)
     Manifest.write(where / "other" / "en-de" / "train.arrow", [{"id": "1"}])
     both = [str(where / "en-de" / "train.arrow"), str(where / "other" / "en-de" / "train.arrow")]
     refuses(UsageError, "align: two of .* have the same names of folder and file", run, where, 0.0, manifests=both)
@@ -116,14 +108,10 @@ TABLE = """utterance\tword\tstart\tend
 def read(folder, *tables):
     for number, table in enumerate(tables):
         (folder / f"{number}.words.tsv").write_text(table, encoding="utf-8")
-    Manifest.write(
-        folder / "en-de" / "train.arrow",
-        [
-            {"id": "a", "audio": str(folder / "0.wav"), "start": 1.05, "duration": 1.0},
-            {"id": "b", "audio": None},
-            {"id": "c", "audio": str(folder / "0.wav"), "start": 5.0, "duration": 1.0},
-        ],
-    )
+    sound = str(folder / "0.wav")
+    rows = [{"id": "a", "audio": sound, "start": 1.05, "duration": 1.0}, {"id": "b", "audio": None}]
+    rows.append({"id": "c", "audio": sound, "start": 5.0, "duration": 1.0})
+    Manifest.write(folder / "en-de" / "train.arrow", rows)
     phase = ReadWords(manifests=[str(folder / "en-de" / "train.arrow")])
     phase.run(Workspace(output=folder / "run", phase="read"))
     return [row["words"] for row in Manifest.open(folder / "run" / "read" / "en-de" / "train.arrow")]
@@ -139,7 +127,8 @@ def test_words_of_a_table_are_cut_to_their_row(tmp_path):
 
 def test_tables_that_are_none(tmp_path):
     refuses(DataError, r"0\.words\.tsv", read, tmp_path)
-    with pytest.raises(DataError, match=r"0\.words\.tsv: column 'end' is missing \(it has word, start\)"):
-        read(tmp_path, "word\tstart\n")
-    with pytest.raises(DataError, match=r"0\.words\.tsv, line 3: a word and two times were expected"):
-        read(tmp_path, TABLE.replace("1.250\n1", "later\n1").replace("0.900", "0.9"))
+    refuses(
+        DataError, r"0\.words\.tsv: column 'end' is missing \(it has word, start\)", read, tmp_path, "word\tstart\n"
+    )
+    late = TABLE.replace("1.250\n1", "later\n1").replace("0.900", "0.9")
+    refuses(DataError, r"0\.words\.tsv, line 3: a word and two times were expected", read, tmp_path, late)

@@ -16,6 +16,7 @@ from dragoman.shared.training.checkpoints import Checkpoints, list_checkpoints
 from dragoman.shared.training.validation import Validated, Validation
 from tests.shared.training import conftest
 from tests.shared.training.test_checkpoints import save
+from tests.shared.training.test_resuming import Told
 
 world, workspace = conftest.world, conftest.workspace
 
@@ -40,16 +41,7 @@ def test_average_is_exact_where_float32_would_lose_small_numbers(tmp_path):
     assert mean[0, 0] != torch.tensor(1.0) / 3
 
 
-# -- which checkpoints are good --------------------------------------------------------------------------------------
-
 SCORES = {4: 1.0, 8: 34.0, 12: 36.0, 16: 70.0, 20: 30.0}
-
-
-class Told(EncoderDecoderObjective):
-    """Knows the number of the update."""
-
-    def at(self, update):
-        self.update = update
 
 
 class Scored(Validation):
@@ -93,41 +85,26 @@ def averaged(world, workspace, caplog):
     return run
 
 
-@pytest.mark.parametrize("choice", ["last 5", "best 5", "last 9"])
-def test_checkpoints_from_before_the_model_had_learned_are_left_out(averaged, choice):
-    """34 is less than half of 70, 36 is more; 30, after the best one, is no matter of learning."""
-    note, log = averaged(choice, score=71.2)
-    assert sorted(note["updates"]) == [12, 16, 20] and note["averaging"] == f"{choice[:4]} 3" and note["score"] == 71.2
-    assert "left out of the average: the model had not learned yet at updates" in log
-    assert "bleu 71.2, best single bleu 70.0" in log and "clearly worse" not in log
+LEFT_OUT = "left out of the average: the model had not learned yet at updates"
+WORSE = "warning: the average is clearly worse than the best checkpoint, which is taken alone"
+AVERAGED = [  # choice, score of the average; updates, choice and score that are noted; of LEFT_OUT, WORSE what is said
+    # 34 is less than half of 70, 36 is more; 30, after the best one, is no matter of learning
+    *((choice, 71.2, [12, 16, 20], f"{choice[:4]} 3", 71.2, {LEFT_OUT}) for choice in ("last 5", "best 5", "last 9")),
+    ("last 3", 70.5, [12, 16, 20], "last 3", 70.5, set()),
+    ("last 3", 68.7, [12, 16, 20], "last 3", 68.7, set()),  # a little worse
+    ("last 3", 68.5, [16], "best 1", 70.0, {WORSE}),
+    ("last 1", 0.0, [20], "last 1", 30.0, set()),  # the one that was asked for
+    ("last 4", None, [12, 16, 20], "last 3", None, {LEFT_OUT}),
+]
 
 
-def test_checkpoints_that_are_all_good_stay(averaged):
-    note, log = averaged("last 3", score=70.5)
-    assert note["updates"] == [12, 16, 20] and note["averaging"] == "last 3"
-    assert "left out" not in log and "average of updates 12, 16, 20: bleu 70.5, best single bleu 70.0" in log
-
-
-def test_an_average_that_is_clearly_worse_gives_way_to_the_best_checkpoint(averaged):
-    note, log = averaged("last 3", score=68.5)
-    assert note["updates"] == [16] and note["averaging"] == "best 1" and note["score"] == 70.0
-    assert "average of updates 12, 16, 20: bleu 68.5, best single bleu 70.0" in log
-    assert "warning: the average is clearly worse than the best checkpoint, which is taken alone" in log
-
-
-def test_an_average_that_is_a_little_worse_stays(averaged):
-    note, log = averaged("last 3", score=68.7)
-    assert note["updates"] == [12, 16, 20] and "clearly worse" not in log
-
-
-def test_one_checkpoint_that_was_asked_for_is_taken(averaged):
-    note, log = averaged("last 1", score=0.0)
-    assert note["updates"] == [20] and note["averaging"] == "last 1" and note["score"] == 30.0
-
-
-def test_without_a_score_of_the_average_what_had_learned_is_averaged(averaged):
-    note, _ = averaged("last 4")
-    assert note["updates"] == [12, 16, 20] and note["score"] is None
+@pytest.mark.parametrize(("choice", "score", "updates", "averaging", "noted", "said"), AVERAGED)
+def test_checkpoints_that_are_good_are_averaged(averaged, choice, score, updates, averaging, noted, said):
+    note, log = averaged(choice, score)
+    assert (sorted(note["updates"]), note["averaging"], note["score"]) == (updates, averaging, noted)
+    assert {text for text in (LEFT_OUT, WORSE) if text in log} == said
+    order = "16, 12, 20" if choice == "best 5" else "12, 16, 20"
+    assert not score or f"average of updates {order}: bleu {score}, best single bleu 70.0" in log
 
 
 @pytest.mark.parametrize(

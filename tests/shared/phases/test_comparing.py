@@ -8,6 +8,7 @@ from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases import CompareInputs
 from tests.shared.training.conftest import World
+from tests.small import refuses
 
 
 @pytest.fixture
@@ -39,12 +40,10 @@ def test_what_cannot_be_compared_is_refused(world, tmp_path):
     rows = [dict(row) for row in Manifest.open(world.manifest)][:2]
     rows[1]["source_text"] = "1"
     uneven = Manifest.write(tmp_path / "en-de" / "uneven.arrow", rows).path
-    with pytest.raises(DataError, match="different numbers of states: compare their means"):
-        phase(tmp_path, uneven).run(workspace(tmp_path))
-    with pytest.raises(UsageError, match="can read source, not 'speech'"):
-        phase(tmp_path, uneven, one="speech").run(workspace(tmp_path))
-    with pytest.raises(UsageError, match="pairs must be at least 2, not 1"):
-        phase(tmp_path, uneven, pairs=1)
+    said = "different numbers of states: compare their means"
+    refuses(DataError, said, phase(tmp_path, uneven).run, workspace(tmp_path))
+    refuses(UsageError, "can read source, not 'speech'", phase(tmp_path, uneven, one="speech").run, workspace(tmp_path))
+    refuses(UsageError, "pairs must be at least 2, not 1", phase, tmp_path, uneven, pairs=1)
 
 
 def test_without_tests_nothing_is_measured_and_that_is_said(world, tmp_path, caplog):

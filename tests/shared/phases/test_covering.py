@@ -8,6 +8,7 @@ from dragoman import DataError, Manifest, UsageError
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases import LexiconCoverage
 from dragoman.shared.text.lexicon import Lexicon
+from tests.small import refuses
 
 
 @pytest.fixture
@@ -47,22 +48,18 @@ def test_words_are_counted_by_hand(lexicon, tmp_path, caplog):
 
 
 def test_what_cannot_be_is_refused(lexicon, tmp_path):
-    with pytest.raises(DataError, match=r"train\.arrow: no word in column source_text"):
-        covered(tmp_path, lexicon, [("de", "12 !")])
-    with pytest.raises(UsageError, match="LexiconCoverage: least must be at least 0, not -1"):
-        LexiconCoverage(manifests=[], lexicon=lexicon, least=-1)
-    with pytest.raises(UsageError, match="'text' is not one of"):
-        LexiconCoverage(manifests=[], lexicon=lexicon, column="text")
+    refuses(DataError, r"train\.arrow: no word in column source_text", covered, tmp_path, lexicon, [("de", "12 !")])
+    for wrong, said in (
+        ({"least": -1}, "LexiconCoverage: least must be at least 0, not -1"),
+        ({"limit": -2}, "LexiconCoverage: limit must be at least 0, not -2"),
+        ({"column": "text"}, "LexiconCoverage: column: 'text' is not one of 'source_text', 'target_text'"),
+    ):
+        refuses(UsageError, f"^{said}$", LexiconCoverage, manifests=[], lexicon=lexicon, **wrong)
 
 
 def test_columns_limits_and_defaults(lexicon, tmp_path, caplog):
     phase = LexiconCoverage(manifests=[], lexicon=lexicon)
     assert (phase.column, phase.least, phase.limit) == ("source_text", 0.0, 100_000)
-    with pytest.raises(UsageError) as error:
-        LexiconCoverage(manifests=[], lexicon=lexicon, least=1, limit=-2)
-    assert str(error.value) == "LexiconCoverage: limit must be at least 0, not -2"
-    with pytest.raises(UsageError, match="Coverage: column: 'text' is not one of 'source_text', 'target_text'$"):
-        LexiconCoverage(manifests=[], lexicon=lexicon, column="text")
     row = {"source_text": "dog", "source_language": "en", "target_text": "Hund", "target_language": "de"}
     rows = [row | {"id": "a"}, row | {"id": "b", "target_text": None}]
     Manifest.write(tmp_path / "t.arrow", rows)

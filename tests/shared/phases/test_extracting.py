@@ -13,6 +13,7 @@ from dragoman.shared.text.normalise import RemovePunctuation
 from dragoman.shared.text.phrase_pairs import PhrasePair, phrase_pairs
 from dragoman.shared.text.word_links import read
 from tests.shared.phases.test_linking import row
+from tests.small import refuses
 
 ROWS = [  # texts and links; "davon" and "now" are linked with nothing
     ("Michael geht davon aus.", "Michael assumes.", "0-0 1-1 3-1"),
@@ -105,10 +106,9 @@ def test_phrases_are_as_long_as_they_may_be(folder):
 
 
 def test_normalizers_make_other_words(folder):
-    write(folder / "en-de" / "train.arrow", [("A - B", "a b", "0-0 1-1")])
-    with pytest.raises(DataError, match="row '0': 2-0 links a word that is not there: the texts have 2 and 2 words"):
-        write(folder / "en-de" / "train.arrow", [("A - B", "a b", "2-0")])
-        run(folder, normalizers={"source_text": [RemovePunctuation()]})
+    write(folder / "en-de" / "train.arrow", [("A - B", "a b", "2-0")])
+    said = "row '0': 2-0 links a word that is not there: the texts have 2 and 2 words"
+    refuses(DataError, said, run, folder, normalizers={"source_text": [RemovePunctuation()]})
     write(folder / "en-de" / "train.arrow", [("A - B", "a b", "0-0 1-1")])
     made = run(folder, normalizers={"source_text": [RemovePunctuation()]})
     assert made[0]["source_phrases"] == [[0, 1, 0, 1], [0, 2, 0, 2], [1, 2, 1, 2]]
@@ -121,11 +121,9 @@ def test_a_turned_manifest_has_the_phrases_of_the_other_side(folder):
 
 
 def test_refusals(folder):
-    with pytest.raises(UsageError, match="ExtractPhrases: longest must be at least 1, not 0"):
-        run(folder, longest=0)
+    refuses(UsageError, "ExtractPhrases: longest must be at least 1, not 0", run, folder, longest=0)
     Manifest.write(folder / "en-de" / "train.arrow", [row(0, "a", "b")])
-    with pytest.raises(DataError, match="row '0' has no column word_links: AlignWords adds it"):
-        run(folder)
+    refuses(DataError, "row '0' has no column word_links: AlignWords adds it", run, folder)
 
 
 def test_the_best_counterpart_is_the_most_frequent_then_the_shortest_then_the_first():

@@ -18,6 +18,7 @@ from dragoman.shared.training.schedules import Constant
 from dragoman.shared.training.validation import Validation
 from tests import small
 from tests.shared.training.conftest import small_model
+from tests.small import refuses
 
 PAIRS = [["de", "en"], ["en", "de"]]
 
@@ -29,13 +30,8 @@ def world(tmp_path):
     for source, target in PAIRS:
         for split, count in (("train", 12), ("dev", 4)):
             rows = [
-                {
-                    "id": f"{source}{n}",
-                    "source_text": "abc"[: n % 3 + 1],
-                    "target_text": "gfe",
-                    "source_language": source,
-                }
-                | {"target_language": target}
+                {"id": f"{source}{n}", "source_text": "abc"[: n % 3 + 1], "target_text": "gfe"}
+                | {"source_language": source, "target_language": target}
                 for n in range(count)
             ]
             (tmp_path / "manifests" / f"{source}-{target}").mkdir(parents=True, exist_ok=True)
@@ -132,8 +128,7 @@ def test_a_direction_that_is_done_is_not_done_again(world, tmp_path):
 
 def test_directions_that_are_refused(world, tmp_path):
     for pairs in ([], [["de", "en"], ["de", "en"]]):
-        with pytest.raises(UsageError, match="pairs must be directions, each once"):
-            phase(world, tmp_path, pairs=pairs)
+        refuses(UsageError, "pairs must be directions, each once", phase, world, tmp_path, pairs=pairs)
 
 
 def test_the_memory_that_is_needed_is_that_of_one_fit(world, tmp_path):

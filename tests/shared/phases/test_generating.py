@@ -18,6 +18,7 @@ from dragoman.shared.phases.quality import Quality
 from dragoman.shared.run.running import run_recipe
 from dragoman.shared.sound.audio import SAMPLE_RATE
 from tests import small
+from tests.small import refuses
 
 MODEL = Path(__file__).parents[2] / "golden" / "model"
 WORDS = "one two three four five six seven eight".split()
@@ -31,15 +32,8 @@ def sentence(number):
 @pytest.fixture
 def manifest(tmp_path):
     rows = [
-        {
-            "id": f"r{number}",
-            "source_text": sentence(number),
-            "source_language": "en",
-            "target_text": f"old {number}",
-            "target_language": "de",
-            "speaker": "a" if number % 2 else None,
-            "origin_file": number,
-        }
+        small.row(f"r{number}", sentence(number), f"old {number}")
+        | {"speaker": "a" if number % 2 else None, "origin_file": number}
         for number in range(11)
     ]
     return Manifest.write(tmp_path / "en-de" / "train.arrow", rows)
@@ -81,15 +75,8 @@ def test_rows_keep_everything_but_their_translation(manifest, place):
     assert made[4]["target_text"] == "" and made[0]["target_text"].split()[-1] == "eins"
     note = json.loads((place().folder / "generated.json").read_text())
     assert note["model"] == mark["model"] and note["search"]["arguments"]["beam"] == 2
-    assert note["manifests"] == [
-        {
-            "from": str(manifest.path),
-            "made_from": manifest.fingerprint,
-            "to": "en-de/train.arrow",
-            "rows": 11,
-            "dropped": {},
-        }
-    ]
+    told = {"from": str(manifest.path), "made_from": manifest.fingerprint}
+    assert note["manifests"] == [told | {"to": "en-de/train.arrow", "rows": 11, "dropped": {}}]
     assert sorted(content(place())) == ["en-de/train.arrow", "generated.json"]  # no shard is left
 
 
@@ -144,21 +131,18 @@ def test_dropped_rows_are_counted_and_too_many_are_an_error(manifest, place):
     assert [row["id"] for row in made] == [name for name in scores if scores[name] >= limit and name != "r4"]
     note = json.loads((place().folder / "generated.json").read_text())["manifests"][0]
     assert note["dropped"] == {"empty": 1, f"score below {limit:g}": 3} and note["rows"] == 7
-    with pytest.raises(
-        DataError, match=r"train\.arrow: 4 of 11 outputs would be dropped \(1 empty, 3 score below.* 0\.3"
-    ):
-        generate(manifest, quality=Quality(minimum_score=limit, maximum_dropped=0.3)).run(place("strict"))
+    strict = generate(manifest, quality=Quality(minimum_score=limit, maximum_dropped=0.3))
+    said = r"train\.arrow: 4 of 11 outputs would be dropped \(1 empty, 3 score below.* 0\.3"
+    refuses(DataError, said, strict.run, place("strict"))
     assert not (place("strict").folder / "en-de").exists()
 
 
 def test_backwards_it_writes_sources_for_targets(tmp_path, place):
     """Rows of German that need English: for the model, which reads English, the sides are exchanged."""
-    rows = [
-        {"id": f"m{n}", "target_text": sentence(n), "target_language": "en", "source_language": None} for n in range(3)
-    ]
+    rows = [{"id": f"m{n}", "target_text": sentence(n), "target_language": "en"} for n in range(3)]
     manifest = Manifest.write(tmp_path / "mono" / "train.arrow", rows)
-    with pytest.raises(DataError, match=r"train\.arrow: row 'm0': the model writes de, not None: name one"):
-        generate(manifest, backwards=True).run(place("unnamed"))
+    said = r"train\.arrow: row 'm0': the model writes de, not None: name one"
+    refuses(DataError, said, generate(manifest, backwards=True).run, place("unnamed"))
     generate(manifest, backwards=True, language="de").run(place())
     for row in Manifest.open(place().folder / "mono" / "train.arrow"):
         assert row["target_text"] == sentence(int(row["id"][1:])) and row["target_language"] == "en"
@@ -170,8 +154,7 @@ def test_a_column_of_its_own_leaves_the_texts(manifest, place):
     generate(manifest, column="student_text").run(place())
     made = Manifest.open(place().folder / "en-de" / "train.arrow")
     assert made[2]["target_text"] == "old 2" and made[2]["student_text"].split()[-1] == "drei"
-    with pytest.raises(UsageError, match="_text, not 'score'"):
-        generate(manifest, column="score")
+    refuses(UsageError, "_text, not 'score'", generate, manifest, column="score")
 
 
 def test_speech(tmp_path, place, speech_model):
@@ -191,20 +174,10 @@ def test_speech(tmp_path, place, speech_model):
     assert made == [one[0].texts["translation"] for one in expected]
 
 
-@pytest.fixture
-def speech_model(tmp_path):
-    from tests.shared.systems.test_system import WORDS, make
-
-    make(small.tokenizer(WORDS * 9, size=263), "speech").save(tmp_path / "speech")
-    return tmp_path / "speech"
-
-
 def test_another_model_or_manifest_in_the_middle_is_refused(manifest, place, monkeypatch, tmp_path):
     copy = tmp_path / "model"
     shutil.copytree(MODEL, copy)
-    phase = Generate(
-        model=str(copy), manifests=[str(manifest.path)], search=SEARCH, budget=Budget(rows=2), shard_rows=4
-    )
+    phase = generate(manifest, model=str(copy))
     with monkeypatch.context() as patch:
         patch.setattr(Generate, "_finish", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -212,23 +185,19 @@ def test_another_model_or_manifest_in_the_middle_is_refused(manifest, place, mon
     weights = bytearray((copy / "model.safetensors").read_bytes())
     weights[-1] ^= 1
     (copy / "model.safetensors").write_bytes(weights)
-    with pytest.raises(UsageError, match="begun with another model .*--restart generate"):
-        phase.run(place())
+    refuses(UsageError, "begun with another model .*--restart generate", phase.run, place())
     shutil.copy(MODEL / "model.safetensors", copy)
     Manifest.write(manifest.path, list(manifest)[:10])
-    with pytest.raises(UsageError, match=r"begun with another manifest en-de/train\.arrow .*--restart generate"):
-        phase.run(place())
+    refuses(UsageError, r"begun with another manifest en-de/train\.arrow .*--restart generate", phase.run, place())
 
 
 def test_wrong_input_is_named(manifest, place, tmp_path):
-    with pytest.raises(DataError, match="nowhere: there is no such model folder"):
-        generate(manifest, model="nowhere").run(place())
+    refuses(DataError, "nowhere: there is no such model folder", generate(manifest, model="nowhere").run, place())
     other = tmp_path / "more" / "en-de" / "train.arrow"
     Manifest.write(other, list(manifest))
-    with pytest.raises(UsageError, match="two of .* have the same names"):
-        generate(manifest, manifests=[str(manifest.path), str(other)]).run(place())
-    with pytest.raises(UsageError, match="shard_rows must be at least 1, not 0"):
-        generate(manifest, shard_rows=0)
+    both = generate(manifest, manifests=[str(manifest.path), str(other)])
+    refuses(UsageError, "two of .* have the same names", both.run, place())
+    refuses(UsageError, "shard_rows must be at least 1, not 0", generate, manifest, shard_rows=0)
 
 
 RECIPE = """\

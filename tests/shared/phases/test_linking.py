@@ -8,6 +8,7 @@ from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases import AlignWords, linking
 from dragoman.shared.phases.linking import bare, key
 from dragoman.shared.text.normalise import RemovePunctuation
+from tests import small
 from tests.small import refuses
 
 PAIRS = [
@@ -22,8 +23,7 @@ PAIRS = [
 
 
 def row(number, source, target, **more):
-    languages = {"source_language": "en", "target_language": "de"}
-    return {"id": str(number), "source_text": source, "target_text": target, **languages, **more}
+    return small.row(number, source, target or "") | {"target_text": target} | more
 
 
 def spoken(text):
@@ -113,15 +113,18 @@ def test_the_form_of_a_word():
 
 def test_refusals(folder):
     refuses(UsageError, "symmetrisation must be one of", run, folder, symmetrisation="best")
-    with pytest.raises(UsageError, match="by_table: True does not read links"):
-        run(folder, by_table=True, links={"en-de/train.arrow": "a.txt"})
-    with pytest.raises(UsageError, match="links of en-fr/train.arrow, but the manifests are en-de/train.arrow"):
-        run(folder, links={"en-fr/train.arrow": "a.txt"})
-    refuses(DataError, "row '0': no pairs of en and de were given to learn from", run, folder, pairs=[])
+    refuses(UsageError, "iterations must be", run, folder, iterations=0)
+    links = {"links": {"en-de/train.arrow": "a.txt"}}
+    refuses(UsageError, "by_table: True does not read links", run, folder, by_table=True, **links)
+    other = {"links": {"en-fr/train.arrow": "a.txt"}}
+    said = "links of en-fr/train.arrow, but the manifests are en-de/train.arrow"
+    refuses(UsageError, said, run, folder, **other)
+    said = f"^{folder}/en-de/train.arrow: row '0': no pairs of en and de were given to learn from$"
+    refuses(DataError, said, run, folder, pairs=[])
     (folder / "a.txt").write_text("0-0\n" * 4, encoding="utf-8")
     Manifest.write(folder / "en-de" / "train.arrow", [row(0, "a b c", "x", words=spoken("a b"))] * 4)
-    with pytest.raises(DataError, match="aligned with 2 words, but its text has 3"):
-        run(folder, links={"en-de/train.arrow": str(folder / "a.txt")})
+    links = {"links": {"en-de/train.arrow": str(folder / "a.txt")}}
+    refuses(DataError, "aligned with 2 words, but its text has 3", run, folder, **links)
 
 
 def test_what_is_learned_is_told(folder, caplog):
@@ -137,8 +140,7 @@ def test_what_is_learned_is_told(folder, caplog):
 def test_files_of_links_are_looked_at_as_far_as_their_rows_in_a_trial(folder):
     (folder / "a.txt").write_text("0-0 1-1\n0-0 0-1\n\n0-0\n0-0\n", encoding="utf-8")
     given = {"pairs": [], "links": {"en-de/train.arrow": str(folder / "a.txt")}}
-    with pytest.raises(DataError, match="a.txt: more lines than the 4 sentence pairs"):
-        run(folder, **given)
+    refuses(DataError, "a.txt: more lines than the 4 sentence pairs", run, folder, **given)
     arguments = {"manifests": [str(folder / "en-de" / "train.arrow")], **given}
     place = Workspace(output=folder / "trial", phase="link", debug=True)
     AlignWords(**arguments).run(place)
@@ -154,8 +156,3 @@ def test_numbers_reach_the_aligner_and_have_defaults(folder, monkeypatch):
     assert asked == [{"symmetrisation": "grow-diag-final", "iterations": 5, "flat": 0, "concentration": 0.0}]
     AlignWords(manifests=[], pairs=[], symmetrisation="union", iterations=2, flat=1, concentration=0.5)
     assert asked[1] == {"symmetrisation": "union", "iterations": 2, "flat": 1, "concentration": 0.5}
-    with pytest.raises(UsageError):
-        AlignWords(manifests=[], pairs=[], iterations=0)
-    with pytest.raises(DataError) as error:
-        run(folder, pairs=[])
-    assert str(error.value) == (f"{folder}/en-de/train.arrow: row '0': no pairs of en and de were given to learn from")

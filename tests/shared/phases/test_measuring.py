@@ -14,7 +14,7 @@ from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.fbank import Fbank, GlobalNorm
 from dragoman.shared.phases import MeasureFeatures
 from dragoman.shared.training.initialise import FeatureStatistics
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 
 @pytest.fixture
@@ -65,15 +65,13 @@ def test_a_norm_is_filled_and_what_is_constant_is_not_divided(tmp_path):
 
 
 def test_what_does_not_fit_is_refused(tmp_path, manifest):
-    with pytest.raises(UsageError, match="limit must be at least 0"):
-        measured(tmp_path, manifest, limit=-1)
+    refuses(UsageError, "limit must be at least 0", measured, tmp_path, manifest, limit=-1)
     for part in ("other", "nothing"):
-        with pytest.raises(UsageError, match=f"{part} is a (Linear|NoneType), not a GlobalNorm"):
-            FeatureStatistics(file="x", part=part).apply(Whole())
-    with pytest.raises(DataError, match="holds no features"):
-        FeatureStatistics(file=str(tmp_path / "none"), part="norm").apply(Whole())
-    with pytest.raises(DataError, match="has 20 features, and norm 3"):
-        FeatureStatistics(file=str(measured(tmp_path, manifest)), part="norm").apply(Whole())
+        apply = FeatureStatistics(file="x", part=part).apply
+        refuses(UsageError, f"{part} is a (Linear|NoneType), not a GlobalNorm", apply, Whole())
+    refuses(DataError, "holds no features", FeatureStatistics(file=str(tmp_path / "none"), part="norm").apply, Whole())
+    twenty = FeatureStatistics(file=str(measured(tmp_path, manifest)), part="norm")
+    refuses(DataError, "has 20 features, and norm 3", twenty.apply, Whole())
 
 
 def test_manifests_without_recordings_are_named(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from dragoman import Recipe, UsageError
 from dragoman.shared.run.running import is_finished, run_recipe
 from tests.shared.running_parts import worked
+from tests.small import refuses
 
 DRAWS = """\
 # Two phases that draw
@@ -105,11 +106,9 @@ def test_it_is_recorded_and_compared_as_its_arguments(hands, tmp_path):
     assert is_finished(hands()) and is_finished(Recipe.load(tmp_path / "draws" / "1" / "recipe.yaml"))
     assert worked(tmp_path / "draws" / "1") == ["once1", "again1", "again2"]
     thicker = hands("--size", "9")
-    with pytest.raises(UsageError, match=r"phase 'draws' of hands was started with other keys: size 8 \(now 9\)"):
-        run_recipe(thicker)
+    refuses(UsageError, r"phase 'draws' of hands was started with other keys: size 8 \(now 9\)", run_recipe, thicker)
     message = r"\(run by phase 'draws'\) was started with other keys: phases\.draws\.first\.size 8 \(now 9\)"
-    with pytest.raises(UsageError, match=message):
-        run_recipe(thicker, restart=["draws.again"])
+    refuses(UsageError, message, run_recipe, thicker, restart=["draws.again"])
     run_recipe(thicker, restart=["draws", "own"])
     assert drawn(tmp_path / "draws" / "1") == {"once": "[9]", "again": "[9] [9] [9]"}
 
@@ -125,8 +124,7 @@ def test_it_is_recorded_and_compared_as_its_arguments(hands, tmp_path):
 def test_a_wrong_one_is_refused_where_it_is_written_before_anything_runs(hands, tmp_path, old, new, message):
     file = tmp_path / "hands.yaml"
     file.write_text(file.read_text().replace(old, new))
-    with pytest.raises(UsageError, match=message):
-        run_recipe(hands())
+    refuses(UsageError, message, run_recipe, hands())
     assert not (tmp_path / "draws").exists()
 
 

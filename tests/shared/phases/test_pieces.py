@@ -13,19 +13,17 @@ from dragoman.shared.phases import pieces
 from dragoman.shared.phases.pieces import CountPieces, TrainTokenizer
 from dragoman.shared.run.phase_changes import phase_mark
 from dragoman.shared.text.normalise import Lowercase, Policy
-from tests.small import refusal
+from tests import small
+from tests.small import refusal, refuses
 
 
 def manifest(path: Path, sources: list[str], targets: list[str]) -> str:
     pairs = enumerate(zip(sources, targets, strict=True))
-    rows = [{"id": str(i), "source_text": s, "target_text": t, "source_language": "en"} for i, (s, t) in pairs]
-    return str(Manifest.write(path, [row | {"target_language": "zh"} for row in rows]).path)
+    return str(Manifest.write(path, [small.row(i, *pair, target_language="zh") for i, pair in pairs]).path)
 
 
 @pytest.mark.parametrize(("normalisation", "expected"), [("nfc", None), ("nmt_nfkc", "3 of 16 texts, 18.75%")])
-def test_texts_that_cannot_be_written_back_are_counted_on_both_sides(
-    normalisation: str, expected: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_texts_that_cannot_be_written_back_are_counted_on_both_sides(normalisation, expected, tmp_path, caplog) -> None:
     """Of training and dev texts, as their policies leave them; without dev texts, of the others."""
     train = manifest(tmp_path / "train.arrow", ["one.", "two…", "three!", "four"], ["一。", "二，", "三，", "四"])
     dev = manifest(tmp_path / "dev.arrow", ["five", "six", "a", "b"], ["五。", "六（6）", "甲", "乙"])
@@ -63,8 +61,7 @@ def test_a_refusal_of_a_size_names_the_key_and_says_why(pieces: int) -> None:
     given = {"data_folder": "x", "source_language": "en", "target_language": "de", "pieces": pieces}
     too_long = r"is a number of more than 64 bits .*--pieces"
     why = too_long if pieces >= 2**64 else r"pieces \(.*unknown piece and the 256 bytes.* above 257 and at most 10,"
-    with pytest.raises(UsageError, match=why):
-        Recipe.load("own/mt", given).plan["tokenizer"].try_values()
+    refuses(UsageError, why, Recipe.load("own/mt", given).plan["tokenizer"].try_values)
 
 
 class Letters:
@@ -97,8 +94,8 @@ def test_pieces_are_counted_in_the_texts_that_a_model_reads(tmp_path: Path, monk
     CountPieces(**given | {"normalizers": lower}).run(workspace)
     assert written[-1][0] == [4, 2, 1]  # two of each
     empty = manifest(tmp_path / "empty.arrow", ["", ""], ["a", "a"])
-    complaint = refusal(DataError, lambda: CountPieces(manifests={"a": [empty]}, tokenizer=Letters()).run(workspace))
-    assert complaint == f"{empty}: no text in source_text"
+    phase = CountPieces(manifests={"a": [empty]}, tokenizer=Letters())
+    assert refusal(DataError, phase.run, workspace) == f"{empty}: no text in source_text"
     assert CountPieces(**given).limit == 1_000_000
 
 
@@ -111,23 +108,20 @@ def test_pieces_are_counted_in_the_texts_that_a_model_reads(tmp_path: Path, monk
     ],
 )
 def test_what_cannot_be_counted(changes: dict, said: str) -> None:
-    complaint = refusal(UsageError, lambda: CountPieces(**{"manifests": {"a": []}, "tokenizer": Letters()} | changes))
-    assert complaint == said
+    assert refusal(UsageError, CountPieces, **{"manifests": {"a": []}, "tokenizer": Letters()} | changes) == said
     CountPieces(manifests={"a": []}, tokenizer=Letters(), limit=1)
 
 
 def test_columns_of_a_training_hold_text(tmp_path: Path) -> None:
-    for columns, normalizers, said in (
+    for columns, normalizers, wrong in (
         ([], None, []),
         (["audio"], None, ["audio"]),
         (["source_text"], {"x": []}, ["x"]),
     ):
-        complaint = refusal(
-            UsageError, TrainTokenizer, manifests=[], columns=columns, size=300, normalizers=normalizers
-        )
-        assert complaint == f"columns must be source_text and target_text, not {said}"
+        given = {"columns": columns, "normalizers": normalizers, "manifests": [], "size": 300}
+        said = f"columns must be source_text and target_text, not {wrong}"
+        assert refusal(UsageError, TrainTokenizer, **given) == said
     empty = manifest(tmp_path / "empty.arrow", ["", ""], ["", ""])
+    phase = TrainTokenizer(manifests=[empty], columns=["source_text", "target_text"], size=300)
     workspace = Workspace(output=tmp_path, phase="tokenizer", device="cpu")
-    with pytest.raises(DataError) as error:
-        TrainTokenizer(manifests=[empty], columns=["source_text", "target_text"], size=300).run(workspace)
-    assert str(error.value) == f"{empty}: no text in source_text, target_text"
+    assert refusal(DataError, phase.run, workspace) == f"{empty}: no text in source_text, target_text"

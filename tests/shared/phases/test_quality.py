@@ -1,7 +1,5 @@
 """Quality: each reason to drop an output, and limits that make no sense."""
 
-import pytest
-
 from dragoman.shared.errors import UsageError
 from dragoman.shared.phases.quality import Quality
 from tests.small import refusal
@@ -22,9 +20,6 @@ def test_what_quality_asks():
         ({"inputs": [], "seconds": None, "tokens": 900}, ""),
     ):
         assert quality.reason(**good | change) == reason
-    for wrong in ({"maximum_ratio": 0.5}, {"maximum_rate": 0.0}, {"maximum_dropped": 1.5}):
-        with pytest.raises(UsageError, match=str(next(iter(wrong.values())))):
-            Quality(**wrong)
 
 
 def test_limits_themselves_are_kept():
@@ -33,12 +28,7 @@ def test_limits_themselves_are_kept():
     assert quality.reason(**good) == ""
     plain = Quality()
     assert plain.reason(score=float("nan"), tokens=1, inputs=[99], seconds=0.001) == ""
-    assert (plain.minimum_score, plain.maximum_ratio, plain.maximum_rate, plain.maximum_dropped) == (
-        None,
-        None,
-        None,
-        0.5,
-    )
+    assert plain.minimum_score is plain.maximum_ratio is plain.maximum_rate is None and plain.maximum_dropped == 0.5
     assert Quality(maximum_ratio=1.0).reason(score=0.0, tokens=3, inputs=[3], seconds=None) == ""
     assert Quality(maximum_rate=1e-9).maximum_rate == 1e-9
     assert Quality(minimum_score=0.0).reason(score=-0.1, tokens=1, inputs=[], seconds=None) == "score below 0"

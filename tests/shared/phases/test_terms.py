@@ -1,6 +1,5 @@
 """Terms of an objective measured on test data, with the parameters of a model folder."""
 
-import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
@@ -11,6 +10,8 @@ from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.objectives.objective import Loss, Objective, Term
 from dragoman.shared.phases import MeasureTerms
+from tests import small
+from tests.small import refuses
 
 
 class Words:
@@ -42,9 +43,9 @@ class Longer(Objective):
 
 
 def measured(folder, terms):
-    rows = [{"id": str(n), "source_text": text} for n, text in enumerate(["a bcd ef", "ghijk", "l mnop q r"])]
-    for row in rows:
-        row |= {"source_language": "en", "target_language": "de"}
+    rows = [
+        small.row(n, text) | {"target_language": "de"} for n, text in enumerate(["a bcd ef", "ghijk", "l mnop q r"])
+    ]
     Manifest.write(folder / "en-de" / "test.arrow", rows)
     (folder / "model").mkdir()
     save_file({"weight": torch.tensor([[1.5]])}, folder / "model" / "model.safetensors")
@@ -68,5 +69,4 @@ def test_a_share_is_measured_over_all_batches(tmp_path):
 
 
 def test_terms_that_there_are_not_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="no term 'shorter', only longer"):
-        measured(tmp_path, ["longer", "shorter"])
+    refuses(UsageError, "no term 'shorter', only longer", measured, tmp_path, ["longer", "shorter"])

@@ -19,6 +19,7 @@ from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.preparing.reader import SourceRow
 from dragoman.shared.preparing.report import SplitReport, render
 from dragoman.shared.text.lines import Unusable
+from tests.small import refuses
 
 
 class Made(Described):
@@ -71,11 +72,14 @@ def rows(tmp_path, monkeypatch):
     return {"train": train, "test": [{"id": "t1", "source_text": "x"}, {"id": "t2", "source_text": ""}]}
 
 
+def prepared(root, rows, **how):
+    """Prepare rows into the folder "out", in this process unless ``how`` says otherwise."""
+    return prepare(Made(root=root, rows=rows), root / "out", **{"workers": 1} | how)
+
+
 def test_report_and_manifest(tmp_path, rows):
-    """Counts against hand values; the whole rest of a file counts where no duration is given."""
     calls = []
-    corpus = Made(root=tmp_path, rows=rows)
-    train, test = prepare(corpus, tmp_path / "out", workers=2, progress=lambda done, total: calls.append((done, total)))
+    train, test = prepared(tmp_path, rows, workers=2, progress=lambda done, total: calls.append((done, total)))
     expected = [0.5 + i / 16 for i in range(10)] + [3.0 - 1.0]
     assert train.seconds == pytest.approx(sum(expected)) and train.hours == pytest.approx(sum(expected) / 3600)
     assert (train.rows, train.source_words, train.target_words, train.speakers) == (11, 22, 44, 3)
@@ -88,7 +92,6 @@ def test_report_and_manifest(tmp_path, rows):
 
 
 def test_parallel_is_serial(tmp_path, rows):
-    """The number of processes changes nothing."""
     prints = set()
     for workers in (1, 2, 3):
         prepare(Made(root=tmp_path, rows=rows), tmp_path / str(workers), workers=workers)
@@ -97,7 +100,6 @@ def test_parallel_is_serial(tmp_path, rows):
 
 
 def test_finished_splits_are_kept(tmp_path, rows, monkeypatch):
-    """A second call reads nothing; changed settings or inputs, or a lost or damaged manifest, make it work again."""
     corpus = Made(root=tmp_path, rows=rows)
     first = prepare(corpus, tmp_path / "out", workers=1)
     read = []
@@ -118,47 +120,35 @@ def test_finished_splits_are_kept(tmp_path, rows, monkeypatch):
     assert read == ["train", "test"]
 
 
-def count_checks(monkeypatch):
-    """Return a list to which every segment that is looked at is added (in this process: workers=1)."""
-    looked = []
-    original = module.check_segments
-    monkeypatch.setattr(
-        module, "check_segments", lambda segments, **how: looked.extend(segments) or original(segments, **how)
-    )
-    return looked
-
-
-def test_finished_chunks_are_kept(tmp_path, rows, monkeypatch):
+def test_finished_chunks_are_kept(tmp_path, rows, count_checks):
     """After a stop in the third chunk only that one is looked at again, and the result is as if nothing had been."""
     whole = prepare(Made(root=tmp_path, rows=rows), tmp_path / "whole", workers=1)
-    looked = count_checks(monkeypatch)
+    looked = count_checks()
     audio = rows["train"][9]["audio"]
     rows["train"][9]["audio"] = str(tmp_path / "gone.wav")
-    with pytest.raises(DataError, match=r"1 of 11 rows cannot be used: row r9: .*gone\.wav: no such file"):
-        prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=1)
+    refuses(DataError, r"1 of 11 rows cannot be used: row r9: .*gone\.wav: no such file", prepared, tmp_path, rows)
     assert len(looked) == 11 and not (tmp_path / "out/en-zh/train.arrow").exists()
     journal = tmp_path / "out/en-zh/.train.arrow.journal"
     with open(journal, "a") as file:
         file.write("[2, [0.5, 0.")  # a kill in the middle of a line
     looked.clear()
     soundfile.write(tmp_path / "gone.wav", soundfile.read(audio)[0], 8000)
-    reports = prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=1)
+    reports = prepared(tmp_path, rows)
     assert [path for path, _, _ in looked if path] == [str(tmp_path / f"{name}.wav") for name in ("b", "gone", "b")]
     assert not journal.exists()
     assert [report.seconds for report in reports] == [report.seconds for report in whole]
 
 
-def test_journal_of_another_corpus(tmp_path, rows, monkeypatch):
-    """A journal that was kept under other settings is not believed."""
+def test_the_journal_of_a_corpus_with_other_settings_is_not_believed(tmp_path, rows, count_checks):
     rows["train"][9]["audio"] = str(tmp_path / "gone.wav")
     for setting in (1, 2):
-        looked = count_checks(monkeypatch)
+        looked = count_checks()
         with pytest.raises(DataError):
             prepare(Made(root=tmp_path, rows=rows, setting=setting), tmp_path / "out", workers=1)
         assert len(looked) == 11
 
 
-def test_interruption(tmp_path, rows, monkeypatch):
+def test_interruption(tmp_path, rows, count_checks):
     """Ctrl-C in the middle leaves no half manifest, and what was looked at is known afterwards."""
 
     def interrupt(done, total):
@@ -166,10 +156,10 @@ def test_interruption(tmp_path, rows, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=2, progress=interrupt)
+        prepared(tmp_path, rows, workers=2, progress=interrupt)
     assert os.listdir(tmp_path / "out/en-zh") == [".train.arrow.journal"]
-    looked = count_checks(monkeypatch)
-    prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=1)
+    looked = count_checks()
+    prepared(tmp_path, rows)
     assert [segment[0] for segment in looked if segment[0]] == [str(tmp_path / "b.wav")] * 3
 
 
@@ -198,7 +188,7 @@ def test_killed(tmp_path, rows):
     assert not any(alive(pid) for pid in workers)
     (tmp_path / "out/en-zh").mkdir(parents=True)
     (tmp_path / "out/en-zh/.train.arrow.123.tmp").write_bytes(b"half")
-    prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=1)
+    prepared(tmp_path, rows)
     assert sorted(os.listdir(tmp_path / "out/en-zh")) == ["prepared.json", "test.arrow", "train.arrow"]
 
 
@@ -218,44 +208,38 @@ def test_problems_are_counted_and_some_named(tmp_path, rows):
         rows["train"][i]["start"] = 50.0
     rows["train"][7] = {"reason": "list.tsv, line 9: no such clip"}
     with pytest.raises(DataError, match=r"made/en-zh/train: 8 of 11 rows cannot be used: row r0: ") as caught:
-        prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=2)
+        prepared(tmp_path, rows, workers=2)
     message = str(caught.value)
     assert message.count("row r") == 5 and message.endswith("; ...") and "\n" not in message
-    (train, _) = prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=2, skip_bad=True)
+    (train, _) = prepared(tmp_path, rows, workers=2, skip_bad=True)
     assert (train.rows, train.unusable, len(train.examples)) == (3, 8, 5)
     rows["test"].append({"id": "t3"})
-    with pytest.raises(DataError, match=r"test: 1 of 3 rows cannot be used: row t3: neither audio nor text"):
-        prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=2, skip_bad=True)
+    message = r"test: 1 of 3 rows cannot be used: row t3: neither audio nor text"
+    refuses(DataError, message, prepared, tmp_path, rows, workers=2, skip_bad=True)
 
 
-def test_nothing_left(tmp_path):
-    """A split without rows is an error."""
-    with pytest.raises(DataError, match="made/en-zh/dev: 0 of 0 rows are left"):
-        prepare(Made(root=tmp_path, rows={"dev": []}), tmp_path / "out", workers=1)
+def test_a_split_without_rows_is_an_error(tmp_path):
+    refuses(DataError, "made/en-zh/dev: 0 of 0 rows are left", prepared, tmp_path, {"dev": []})
 
 
-def test_foreign_prepared_json(tmp_path, rows):
-    """A prepared.json of something else is named, not overwritten."""
+def test_a_prepared_json_of_something_else_is_named_and_not_overwritten(tmp_path, rows):
     (tmp_path / "out/en-zh").mkdir(parents=True)
     (tmp_path / "out/en-zh/prepared.json").write_text("[]")
-    with pytest.raises(DataError, match=r"prepared\.json: not what prepare writes"):
-        prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=1)
+    refuses(DataError, r"prepared\.json: not what prepare writes", prepared, tmp_path, rows)
 
 
 def test_dead_worker(tmp_path, rows, monkeypatch):
     """A process that dies (a sound file can crash a decoder) is an error that names where."""
     monkeypatch.setattr(module, "check_segments", die)
-    with pytest.raises(DataError, match=r"a\.wav: a process died while reading this file"):
-        prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=2)
+    message = r"a\.wav: a process died while reading this file"
+    refuses(DataError, message, prepared, tmp_path, rows, workers=2)
 
 
 def die(segments, **how):
-    """Stand in for a crash."""
     os._exit(1)
 
 
-def test_render(tmp_path, rows):
-    """The table shows what is there, published totals beside it, and what was left out."""
+def test_the_table_shows_what_is_there_beside_published_totals_and_what_was_left_out():
     reports = [
         SplitReport("train", "x", rows=229703, seconds=1440000, source_words=12, published={"rows (v1)": 229703.0}),
         SplitReport("tst", "y", rows=3, seconds=1800, empty=2, unusable=5, examples=["row a: bad", "row b: bad"]),
@@ -282,15 +266,14 @@ def test_render(tmp_path, rows):
     ],
 )
 def test_a_record_of_something_else_is_named(tmp_path, rows, spoil, message):
-    """Whatever stands in prepared.json, it is told from what prepare writes."""
-    corpus = Made(root=tmp_path, rows=rows)
-    prepare(corpus, tmp_path / "out", workers=1)
+    prepared(tmp_path, rows)
     path = tmp_path / "out" / "en-zh" / "prepared.json"
     done = json.loads(path.read_text())
     spoil(done)
     path.write_text(json.dumps(done))
-    with pytest.raises(DataError, match=rf"prepared\.json: not what prepare writes \(.*{message}.*\); delete it"):
-        prepare(corpus, tmp_path / "out", workers=1)
+    refuses(
+        DataError, rf"prepared\.json: not what prepare writes \(.*{message}.*\); delete it", prepared, tmp_path, rows
+    )
 
 
 @pytest.mark.parametrize("entry", ["5", "[0]", '[0, ["text"]]', "[0, [1.0]]", "[" * 5000, "[0, [1e999, 1, 1, 1]", "{}"])
@@ -312,37 +295,32 @@ def test_segments_past_the_end_are_cut_within_a_tolerance(tmp_path):
     one = {"id": "r0", "audio": str(tmp_path / "c.wav"), "start": 2.06, "duration": 1.0}
     late = [one, one | {"id": "r1", "start": 2.3}]
     first, both = ({"test": late[:1]}, {"test": late})
-    with pytest.raises(DataError, match=r"2\.060 to 3\.060 s .* by 0\.060 s; --end-tolerance 0\.06 cuts it there"):
-        prepare(Made(root=tmp_path, rows=first), tmp_path / "out", workers=1)
-    (report,) = prepare(Made(root=tmp_path, rows=first), tmp_path / "out", workers=1, end_tolerance=0.06)
+    message = r"2\.060 to 3\.060 s .* by 0\.060 s; --end-tolerance 0\.06 cuts it there"
+    refuses(DataError, message, prepared, tmp_path, first)
+    (report,) = prepared(tmp_path, first, end_tolerance=0.06)
     assert report.clipped == 1 and report.seconds == pytest.approx(0.94) and "cut at the end" in render([report])
-    with pytest.raises(DataError, match=r"1 of 2 rows cannot be used: row r1: .*--end-tolerance 0\.3 cuts"):
-        prepare(Made(root=tmp_path, rows=both), tmp_path / "out", workers=1, end_tolerance=0.29)
-    (report,) = prepare(Made(root=tmp_path, rows=both), tmp_path / "out", workers=2, end_tolerance=0.3)
+    message = r"1 of 2 rows cannot be used: row r1: .*--end-tolerance 0\.3 cuts"
+    refuses(DataError, message, prepared, tmp_path, both, end_tolerance=0.29)
+    (report,) = prepared(tmp_path, both, workers=2, end_tolerance=0.3)
     assert report.clipped == 2
     np.testing.assert_allclose(Manifest.open(report.path).column("duration"), [0.94, 0.7])
-    with pytest.raises(DataError, match="nothing at 3 s"):
-        prepare(
-            Made(root=tmp_path, rows={"dev": [late[0] | {"start": 3.0}]}), tmp_path / "out", workers=1, end_tolerance=9
-        )
-    with pytest.raises(DataError, match=r"by 0\.060 s"):  # another tolerance, so it is prepared anew
-        prepare(Made(root=tmp_path, rows=first), tmp_path / "out", workers=1, end_tolerance=0)
+    behind = {"dev": [late[0] | {"start": 3.0}]}
+    refuses(DataError, "nothing at 3 s", prepared, tmp_path, behind, end_tolerance=9)
+    # another tolerance, so it is prepared anew
+    refuses(DataError, r"by 0\.060 s", prepared, tmp_path, first, end_tolerance=0)
 
 
 def test_ids_are_compared_where_lines_have_the_same_number(tmp_path):
-    """Rows of two files may stand in the same line."""
     lines = [SourceRow({"id": "x", "source_text": "a"}, file=tmp_path / name, line=1) for name in ("a", "b")]
     corpus = Made(root=tmp_path, rows={"train": []})
     corpus.rows = lambda split: iter(lines)
-    with pytest.raises(DataError, match="id 'x' is already used in line 1"):
-        prepare(corpus, tmp_path / "out", workers=1)
+    refuses(DataError, "id 'x' is already used in line 1", prepare, corpus, tmp_path / "out", workers=1)
 
 
 def test_a_pipe_as_sound_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "p.wav")
     rows = {"train": [{"id": "r", "audio": str(tmp_path / "p.wav")}]}
-    with pytest.raises(DataError, match=r"p\.wav: a named pipe, not a sound file"):
-        prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=1)
+    refuses(DataError, r"p\.wav: a named pipe, not a sound file", prepared, tmp_path, rows)
 
 
 @pytest.mark.parametrize("kind", ["flac", "ogg", "mp3"])
@@ -355,9 +333,8 @@ def test_sound_that_fails_in_decoding_is_found_behind_a_header_that_is_right(tmp
     content[half:] = bytes(len(content) - half)
     (tmp_path / f"bad.{kind}").write_bytes(content)
     rows = {"train": [{"id": name, "audio": str(tmp_path / f"{name}.{kind}")} for name in ("good", "bad")]}
-    with pytest.raises(DataError, match=rf"row bad: .*bad\.{kind}: "):
-        prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=1)
-    (report,) = prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=1, skip_bad=True)
+    refuses(DataError, rf"row bad: .*bad\.{kind}: ", prepared, tmp_path, rows)
+    (report,) = prepared(tmp_path, rows, skip_bad=True)
     assert (report.rows, report.unusable) == (1, 1)
     found = check_corpus(Made(root=tmp_path, rows=rows), workers=1).findings
     assert found.counts["unreadable audio"] == 1 and f"bad.{kind}" in found.examples["unreadable audio"][0]

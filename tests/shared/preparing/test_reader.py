@@ -17,12 +17,12 @@ from dragoman.shared.preparing.report import render
 from dragoman.st.corpora.librilight import LibriLight
 from dragoman.st.corpora.librispeech import LibriSpeech
 from dragoman.st.corpora.tsv import Tsv
+from tests.small import refuses
 
 
 @pytest.mark.parametrize("value", [10**309, "9" * 309, float("inf"), "nan", -1, "1e12", True, None, [], "", "1,5", "x"])
 def test_what_is_no_number_of_seconds(value):
-    with pytest.raises(DataError, match=r"offset is .*, not a number of seconds"):
-        seconds("offset", value)
+    refuses(DataError, r"offset is .*, not a number of seconds", seconds, "offset", value)
 
 
 def test_numbers_of_seconds():

@@ -104,8 +104,7 @@ def test_what_a_run_writes_down_has_no_arms(load):
 def test_a_key_that_only_arms_use(load):
     load().check()  # share and extra
     load("--arm", "slow").check()
-    with pytest.raises(UsageError, match="mine.yaml:9: other: nothing uses this key"):
-        load(text=RECIPE + "other: 3\n").check()
+    refuses(UsageError, "mine.yaml:9: other: nothing uses this key", load(text=RECIPE + "other: 3\n").check)
 
 
 OUTER = """\
@@ -138,8 +137,7 @@ def test_a_recipe_runs_an_arm_of_another_one(load, tmp_path):
         (["--arm", "gone"], r"--arm gone \(outer.yaml:10\)"),
         (["--phases.mine.arm", "gone"], "command line"),
     ):
-        with pytest.raises(UsageError, match=rf"^{place}: .*\.arm 'gone': no such arm"):
-            Recipe.load("outer.yaml", words).check()
+        refuses(UsageError, rf"^{place}: .*\.arm 'gone': no such arm", Recipe.load("outer.yaml", words).check)
 
 
 WRONG = [

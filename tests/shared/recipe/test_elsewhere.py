@@ -3,6 +3,7 @@
 import pytest
 
 from dragoman import Recipe, UsageError
+from tests.small import refuses
 
 CASES = [
     ("own/mt", "lr", "learning_rate"),
@@ -63,15 +64,13 @@ def test_the_key_of_another_toolkit(recipe, given, meant):
     ],
 )
 def test_what_is_no_key_of_this_recipe(given, said):
-    with pytest.raises(UsageError, match=rf"--{given}: no such key{said}$"):
-        Recipe.load("own/mt", [f"--{given}", "1"])
+    refuses(UsageError, rf"--{given}: no such key{said}$", Recipe.load, "own/mt", [f"--{given}", "1"])
 
 
 @pytest.mark.parametrize("given", ["lm_weight", "lm_file"])
 def test_a_phase_that_is_switched_off_has_no_arguments(given):
     """The recipe accepts each key that a message suggests."""
-    with pytest.raises(UsageError, match=rf"--{given}: no such key$"):
-        Recipe.load("almanac/mlm", [f"--{given}", "1"])
+    refuses(UsageError, rf"--{given}: no such key$", Recipe.load, "almanac/mlm", [f"--{given}", "1"])
 
 
 @pytest.mark.parametrize(("name", "values"), PATHS)

@@ -6,6 +6,7 @@ from dragoman import Recipe, UsageError
 from dragoman.shared.recipe.tree import INNER as INNER_TAG
 from dragoman.shared.run.running import is_finished, log_to_terminal, run_recipe
 from tests.shared.running_parts import worked
+from tests.small import refusal, refuses
 
 DEEP = """\
 # The innermost
@@ -67,9 +68,6 @@ def outer(tmp_path):
     return lambda *words: Recipe.load(tmp_path / "st.yaml", words)
 
 
-# -- debug runs ------------------------------------------------------------------------------------------------------
-
-
 def test_debug_runs_have_folders_of_their_own(outer, tmp_path):
     run_recipe(outer("--debug"))
     for place in ("st/1", "asr/1", "deep/1"):
@@ -93,9 +91,6 @@ def test_a_folder_that_is_handed_on_is_a_debug_folder_once(outer, tmp_path):
     recipe.check()
 
 
-# -- files ----------------------------------------------------------------------------------------------------------
-
-
 def test_an_inner_recipe_may_be_named_as_it_is_seen_from_the_recipe(outer, tmp_path, monkeypatch):
     for name, inner in {"st": "asr", "asr": "deep"}.items():
         file = tmp_path / f"{name}.yaml"
@@ -107,9 +102,6 @@ def test_an_inner_recipe_may_be_named_as_it_is_seen_from_the_recipe(outer, tmp_p
     assert is_finished(Recipe.load(tmp_path / "st" / "1" / "recipe.yaml"))
     (tmp_path / "elsewhere" / "asr.yaml").write_text("# not the one beside the recipe\n")
     assert is_finished(Recipe.load("../st.yaml"))
-
-
-# -- keys ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_recipe_that_is_laid_over_names_another_one_beside_it(outer, tmp_path, monkeypatch):
@@ -143,8 +135,7 @@ def test_keys_of_inner_recipes_can_be_given_at_any_depth(outer, tmp_path):
     ],
 )
 def test_wrong_keys_of_inner_recipes_are_refused_before_anything_runs(outer, tmp_path, words, message):
-    with pytest.raises(UsageError, match=message):
-        run_recipe(outer(*words))
+    refuses(UsageError, message, lambda: run_recipe(outer(*words)))
     assert not (tmp_path / "asr").exists() and not (tmp_path / "st").exists()
 
 
@@ -152,19 +143,14 @@ def test_a_key_that_is_handed_on_is_refused_where_it_is_written(outer, tmp_path)
     file = tmp_path / "st.yaml"
     file.write_text(file.read_text().replace("            seed: ", "            sead: "))
     line = file.read_text().splitlines().index("            sead: !ref <seed>") + 1
-    with pytest.raises(UsageError, match=rf"st\.yaml:{line}: phases\.asr\.overrides\.sead: no such key .*'seed'"):
-        outer().check()
+    refuses(UsageError, rf"st\.yaml:{line}: phases\.asr\.overrides\.sead: no such key .*'seed'", outer().check)
 
 
 def test_recipes_that_run_each_other_are_refused(tmp_path, outer):
     outer()
     text = INNER.replace("deep.yaml", "asr.yaml").replace("deep_updates: 1\n", "")
     (tmp_path / "asr.yaml").write_text(text.format(folder=tmp_path))
-    with pytest.raises(UsageError, match="recipes run each other without end: st -> asr -> asr"):
-        outer().check()
-
-
-# -- what is said ----------------------------------------------------------------------------------------------------
+    refuses(UsageError, "recipes run each other without end: st -> asr -> asr", outer().check)
 
 
 def lines(file):
@@ -189,14 +175,9 @@ def test_what_an_inner_recipe_will_do_is_said_before_and_its_lines_bear_its_name
 
 def test_a_refusal_inside_names_the_key_and_the_restart_as_they_have_to_be_given(outer):
     run_recipe(outer())
-    with pytest.raises(UsageError) as caught:
-        run_recipe(outer("--phases.asr.phases.deep.rate", "2.0"), command="dragoman run st")
-    message = str(caught.value)
+    message = refusal(UsageError, run_recipe, outer("--phases.asr.phases.deep.rate", "2.0"))
     assert "phase 'deep' of asr (run by phase 'asr')" in message or "phase 'asr' of st" in message
     run_recipe(outer("--phases.asr.phases.deep.rate", "2.0"), restart=["asr.deep.fit"])
-
-
-# -- restarts --------------------------------------------------------------------------------------------------------
 
 
 def test_restart_reaches_phases_of_inner_recipes(outer, tmp_path):
@@ -222,11 +203,7 @@ def test_restart_reaches_phases_of_inner_recipes(outer, tmp_path):
     ],
 )
 def test_restarts_of_unknown_phases_are_refused(outer, name, message):
-    with pytest.raises(UsageError, match=message):
-        run_recipe(outer(), restart=[name])
-
-
-# -- without ---------------------------------------------------------------------------------------------------------
+    refuses(UsageError, message, run_recipe, outer(), restart=[name])
 
 
 def test_switched_off_the_run_starts_from_scratch_and_says_so(outer, tmp_path):
@@ -270,9 +247,7 @@ def test_what_the_command_line_initialises_stays(outer, tmp_path):
 
 def test_what_cannot_be_done_without_it_is_refused_at_once(outer, tmp_path):
     words = ["--phases.asr", "null", "--phases.apart.reads", "[!ref <asr_folder>/tokenizer.model]"]
-    with pytest.raises(UsageError) as caught:
-        run_recipe(outer(*words))
-    assert str(caught.value) == (
+    assert refusal(UsageError, run_recipe, outer(*words)) == (
         f"command line: --phases.apart.reads.0: {tmp_path}/asr/1/tokenizer.model is not there, and phase 'asr', "
         "which makes it, is switched off"
     )
@@ -281,26 +256,18 @@ def test_what_cannot_be_done_without_it_is_refused_at_once(outer, tmp_path):
     run_recipe(outer(*words))
 
 
-# -- derived recipes -------------------------------------------------------------------------------------------------
-
-
 def test_a_recipe_laid_over_another_has_a_folder_of_its_own(outer, tmp_path):
     outer()
     (tmp_path / "mine.yaml").write_text("# Mine\nbase: st.yaml\nupdates: 3\n")
     (tmp_path / "more.yaml").write_text("# More\nbase: mine.yaml\n")
     (tmp_path / "named.yaml").write_text("# Named\nbase: st.yaml\noutput_folder: here\n")
-    folders = {
-        name: Recipe.load(tmp_path / f"{name}.yaml").value("output_folder") for name in ("mine", "more", "named")
-    }
-    assert folders == {"mine": f"{tmp_path}/st/1-mine", "more": f"{tmp_path}/st/1-more", "named": "here"}
+    for name, folder in {"mine": f"{tmp_path}/st/1-mine", "more": f"{tmp_path}/st/1-more", "named": "here"}.items():
+        assert Recipe.load(tmp_path / f"{name}.yaml").value("output_folder") == folder
     assert Recipe.load(tmp_path / "mine.yaml", {"output_folder": "x"}).value("output_folder") == "x"
     assert Recipe.load(tmp_path / "mine.yaml", {"debug": True}).value("output_folder") == f"{tmp_path}/st/1-mine-debug"
     run_recipe(outer())
     run_recipe(Recipe.load(tmp_path / "mine.yaml"))
     assert worked(tmp_path / "st" / "1") == ["apart1", "fit1", "fit2"]
-
-
-# -- groups of keys --------------------------------------------------------------------------------------------------
 
 
 GROUPED = """\
@@ -365,8 +332,6 @@ def test_one_key_of_a_group_may_make_another_useless(grouped, tmp_path):
 def test_a_mapping_beside_groups_is_checked(grouped, tmp_path):
     file = tmp_path / "grouped.yaml"
     file.write_text(file.read_text().replace("- rate: 0.25", "- rates: 0.25"))
-    with pytest.raises(UsageError, match=r"grouped\.yaml:19.*no such key.*did you mean 'rate'"):
-        grouped().check()
+    refuses(UsageError, r"grouped\.yaml:19.*no such key.*did you mean 'rate'", grouped().check)
     file.write_text(file.read_text().replace("- rates: 0.25", "- 5"))
-    with pytest.raises(UsageError, match="neither a mapping of keys to values nor a reference to one"):
-        grouped().check()
+    refuses(UsageError, "neither a mapping of keys to values nor a reference to one", grouped().check)

@@ -70,7 +70,7 @@ def project(tmp_path):
 def dragoman(*arguments, folder, text=None):
     """Run the command as one that is installed: neither the folder it is called in nor the project is on the path."""
     code = (
-        f"import sys; sys.path[0] = {str(ROOT)!r}; sys.argv[0] = 'dragoman'; from dragoman.cli.main import main; main()"
+        f"import sys; sys.path[0], sys.argv[0] = {str(ROOT)!r}, 'dragoman'; import dragoman.cli.main as cli; cli.main()"
     )
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, input=text, capture_output=True, text=True, cwd=folder, timeout=300)
@@ -123,8 +123,8 @@ def test_a_recipe_names_folders_of_modules(project):
     text = RECIPE.format(module="moved_methods")
     file = project / "recipes" / "mine.yaml"
     file.write_text(text)
-    with pytest.raises(UsageError, match=r"there is no module 'moved_methods', installed or beside the recipe"):
-        Recipe.load(file, GIVEN).check()
+    said = r"there is no module 'moved_methods', installed or beside the recipe"
+    refuses(UsageError, said, Recipe.load(file, GIVEN).check)
     file.write_text(f"modules: [..]\n{text}")
     Recipe.load(file, GIVEN).check()
     file.write_text(f"modules: [../nowhere]\n{text}")
@@ -135,8 +135,8 @@ def test_a_module_that_is_hidden_by_an_installed_one_is_refused(project):
     (project / "mymethods").rename(project / "yaml")
     (project / "yaml" / "__init__.py").touch()
     (project / "mine.yaml").write_text(RECIPE.format(module="yaml"))
-    with pytest.raises(UsageError, match=rf"{project}/yaml/__init__\.py is hidden by .*: give it another name"):
-        Recipe.load(project / "mine.yaml", GIVEN).check()
+    said = rf"{project}/yaml/__init__\.py is hidden by .*: give it another name"
+    refuses(UsageError, said, Recipe.load(project / "mine.yaml", GIVEN).check)
 
 
 def test_a_class_with_the_name_of_another_is_refused_before_anything_is_trained(project):
@@ -145,8 +145,7 @@ def test_a_class_with_the_name_of_another_is_refused_before_anything_is_trained(
     (project / "mymethods").rename(project / "mymethods_twice")
     (project / "mine.yaml").write_text(RECIPE.format(module="mymethods_twice").replace("Doubled", "Encoder"))
     message = r"mine\.yaml:\d+: model\.encoder\.layer: .*'Encoder' is the name of several classes \(in .*: rename one"
-    with pytest.raises(UsageError, match=message):
-        Recipe.load(project / "mine.yaml", GIVEN).check()
+    refuses(UsageError, message, Recipe.load(project / "mine.yaml", GIVEN).check)
 
 
 @pytest.mark.parametrize("path, message", [("nowhere", "neither a folder nor a module"), ("yaml", "hidden by")])
@@ -224,5 +223,5 @@ def test_so_many_bases_are_too_many(tmp_path, monkeypatch):
         base = f"base: {number + 1}.yaml\n" if number < 3 else ""
         (tmp_path / f"{number}.yaml").write_text(f"{base}x: {number}\n")
     assert locations.read_with_bases(tmp_path / "1.yaml", "1.yaml", []).value["x"].value == 1
-    with pytest.raises(UsageError, match="^3.yaml: the recipe has more than 3 bases$"):
-        locations.read_with_bases(tmp_path / "0.yaml", "0.yaml", [])
+    said = "^3.yaml: the recipe has more than 3 bases$"
+    refuses(UsageError, said, locations.read_with_bases, tmp_path / "0.yaml", "0.yaml", [])

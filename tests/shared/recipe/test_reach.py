@@ -119,8 +119,7 @@ def test_trusted_recipes_name_everything(tmp_path):
 @pytest.mark.parametrize("value", ["!ref <thing.__class__>", "!apply:getattr [1, __class__]", "!ref <module.os>"])
 def test_attributes_lead_to_no_modules_and_no_insides(tmp_path, value):
     top = "thing: !new:mine.Part {}\nmodule: !module:mine\n"
-    with pytest.raises(UsageError, match="may not name the attribute"):
-        load(tmp_path, value, top=top).check()
+    refuses(UsageError, "may not name the attribute", load(tmp_path, value, top=top).check)
     assert (
         load(tmp_path, "!ref <thing.value>", top="thing: !new:mine.Part {value: 7}\n").plan["part"].build().value == 7
     )
@@ -131,13 +130,11 @@ def test_a_recipe_inside_another_is_bound_too_and_trusted_by_the_outer_one_alone
     outer = tmp_path / "outer.yaml"
     inner = "!new:shared.phases.RunRecipe {recipe: recipe.yaml, overrides: {output_folder: in"
     outer.write_text(f"output_folder: out\nphases:\n  inner: {inner}}}}}\n")
-    with pytest.raises(UsageError, match=r"recipe\.yaml:2: value: a recipe may not name os\.path\.join"):
-        Recipe.load(outer).check()
+    refuses(UsageError, r"recipe\.yaml:2: value: a recipe may not name os\.path\.join", Recipe.load(outer).check)
     Recipe.load(outer, ["--trust-recipe"]).check()
     for key in ("trust_recipe", "run"):
         outer.write_text(f"output_folder: out\nphases:\n  inner: {inner}, {key}: True}}}}\n")
-        with pytest.raises(UsageError, match=f"no such key in .*{key}|{key}: no such key"):
-            Recipe.load(outer).check()
+        refuses(UsageError, f"no such key in .*{key}|{key}: no such key", Recipe.load(outer).check)
 
 
 def test_what_an_outer_recipe_hands_on_is_within_its_reach(tmp_path):
@@ -155,8 +152,7 @@ def test_folders_of_installed_modules_are_none_of_a_recipe(tmp_path):
     paths = sysconfig.get_paths()
     top = f"modules: [{paths['stdlib']}, {paths['purelib']}]\n"
     for value in ("!apply:os.remove [kept]", "!apply:hyperpyyaml.load_hyperpyyaml ['a: 1']"):
-        with pytest.raises(UsageError, match="may not name|is hidden by"):
-            load(tmp_path, value, top=top).check()
+        refuses(UsageError, "may not name|is hidden by", load(tmp_path, value, top=top).check)
     refuses(UsageError, "no such key", load, tmp_path, "1", "--modules", "[/]")
 
 
@@ -164,12 +160,10 @@ def test_registered_packages_are_within_reach(tmp_path, monkeypatch):
     (tmp_path / "apart").mkdir()
     for name in ("theirs", "readers"):
         (tmp_path / "apart" / f"{name}.py").write_text(MINE)
-        with pytest.raises(UsageError, match="no module"):
-            load(tmp_path, f"!new:{name}.Part {{}}").check()
+        refuses(UsageError, "no module", load(tmp_path, f"!new:{name}.Part {{}}").check)
     described.use_package(tmp_path / "apart" / "theirs.py")
     load(tmp_path, "!new:theirs.Part {}").check()
-    with pytest.raises(UsageError, match="may not name readers.Part"):
-        load(tmp_path, "!new:readers.Part {}").check()
+    refuses(UsageError, "may not name readers.Part", load(tmp_path, "!new:readers.Part {}").check)
     points = [EntryPoint("mine", "readers:Part", reach.GROUP)]
     monkeypatch.setattr(reach, "entry_points", lambda group: points if group == reach.GROUP else [])
     reach._readers.cache_clear()
@@ -179,8 +173,7 @@ def test_registered_packages_are_within_reach(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("path", ["a..b", ".", "mine.Part.", "a-b.c"])
 def test_what_is_no_path(tmp_path, path):
-    with pytest.raises(UsageError, match="is not the path of a class, function or module"):
-        load(tmp_path, f"!new:{path} {{}}").check()
+    refuses(UsageError, "is not the path of a class, function or module", load(tmp_path, f"!new:{path} {{}}").check)
 
 
 def test_the_page_on_training_begins_with_it():

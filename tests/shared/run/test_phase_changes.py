@@ -9,7 +9,7 @@ from dragoman import DataError, Manifest, Recipe, UsageError
 from dragoman.shared.run import phase_changes
 from dragoman.shared.run.running import is_finished, run_recipe
 from tests.shared.running_parts import worked
-from tests.small import refuses
+from tests.small import refusal, refuses
 
 RECIPE = """\
 # Two phases
@@ -42,14 +42,10 @@ def record(tmp_path, name="fit"):
     return tmp_path / "out" / "state" / f"{name}.json"
 
 
-# -- keys ------------------------------------------------------------------------------------------------------------
-
-
 def test_a_refusal_names_keys_values_recipe_folder_and_command(load, tmp_path):
     run_recipe(load())
-    with pytest.raises(UsageError) as caught:
-        run_recipe(load(rate=0.25, phases__fit__fails_after=7), command="dragoman run two.yaml --rate 0.25")
-    assert str(caught.value) == (
+    changed = load(rate=0.25, phases__fit__fails_after=7)
+    assert refusal(UsageError, run_recipe, changed, command="dragoman run two.yaml --rate 0.25") == (
         f"{tmp_path}/out: phase 'fit' of two was started with other keys: rate 0.5 (now 0.25), "
         "phases.fit.fails_after nothing (now 7); to keep its work, give the old values, or run it in a folder of its "
         "own with dragoman run two.yaml --rate 0.25 --run 2; or do it again with dragoman run two.yaml --rate 0.25 "
@@ -61,18 +57,16 @@ def test_the_run_that_is_proposed_is_one_beside_it(load, tmp_path):
     run_recipe(load())
     run_recipe(load(rate=0.25, run="2"), command="dragoman run two.yaml --rate 0.25 --run 2")
     assert (tmp_path / "out-2" / "fit").is_dir()
-    with pytest.raises(UsageError, match=r"own with dragoman run two.yaml --rate 1 --run 2 --run 2-2; or"):
-        run_recipe(load(rate=1.0, run="2"), command="dragoman run two.yaml --rate 1 --run 2")
-    with pytest.raises(UsageError, match=r"own with --run 3; or do it again with --restart fit"):
-        run_recipe(load(rate=0.25))
+    command = "dragoman run two.yaml --rate 1 --run 2"
+    refuses(UsageError, f"own with {command} --run 2-2; or", run_recipe, load(rate=1.0, run="2"), command=command)
+    refuses(UsageError, r"own with --run 3; or do it again with --restart fit", run_recipe, load(rate=0.25))
     run_recipe(load())
 
 
 def test_many_keys_are_counted_not_listed(load):
     run_recipe(load())
     many = {"updates": 1, "rate": 1.0, "phases__fit__fails_after": 1, "phases__fit__total": 1, "phases__fit__reads": []}
-    with pytest.raises(UsageError, match=r"updates 2 \(now 1\), rate .*, .*, .* and 1 more; "):
-        run_recipe(load(**many))
+    refuses(UsageError, r"updates 2 \(now 1\), rate .*, .*, .* and 1 more; ", run_recipe, load(**many))
 
 
 def test_records_of_older_versions_are_compared_with_the_recipe_that_was_written_down(load, tmp_path):
@@ -82,29 +76,23 @@ def test_records_of_older_versions_are_compared_with_the_recipe_that_was_written
         del state[key]
     record(tmp_path).write_text(json.dumps(state))
     run_recipe(load())
-    with pytest.raises(UsageError, match=r"started with other keys: rate 0\.5 \(now 0\.25\)"):
-        run_recipe(load(rate=0.25))
+    refuses(UsageError, r"started with other keys: rate 0\.5 \(now 0\.25\)", run_recipe, load(rate=0.25))
     (tmp_path / "out" / "recipe.yaml").unlink()
-    with pytest.raises(UsageError, match="started with other keys or inputs than it now has"):
-        run_recipe(load(rate=0.25))
+    refuses(UsageError, "started with other keys or inputs than it now has", run_recipe, load(rate=0.25))
 
 
 def test_a_moved_run_is_refused_for_what_has_changed_and_not_for_its_place(load, tmp_path):
     run_recipe(load())
     (tmp_path / "out").rename(tmp_path / "moved")
     moved = {"output_folder": str(tmp_path / "moved")}
-    with pytest.raises(UsageError, match=r"'after' of two was started with other keys: phases\.after\.rate nothing"):
-        run_recipe(load(phases__after__rate=2.0, **moved))
+    said = r"'after' of two was started with other keys: phases\.after\.rate nothing"
+    refuses(UsageError, said, run_recipe, load(phases__after__rate=2.0, **moved))
     run_recipe(load(**moved))
     assert worked(tmp_path / "moved") == ["fit1", "fit2", "after1"]
 
 
-# -- failures --------------------------------------------------------------------------------------------------------
-
-
 def test_a_phase_that_failed_before_it_left_anything_starts_again_with_other_keys(load, tmp_path):
-    with pytest.raises(DataError, match="broken"):
-        run_recipe(load(phases__fit__fails_after=0))
+    refuses(DataError, "broken", run_recipe, load(phases__fit__fails_after=0))
     run_recipe(load(rate=0.25))
     assert worked(tmp_path / "out") == ["fit1", "fit2", "after1"]
     assert is_finished(load(rate=0.25))
@@ -114,9 +102,6 @@ def test_a_phase_that_failed_with_work_done_does_not(load, tmp_path):
     refuses(DataError, "broken", lambda: run_recipe(load(phases__fit__fails_after=1)))
     refuses(UsageError, r"phases\.fit\.fails_after 1 \(now nothing\)", lambda: run_recipe(load()))
     assert worked(tmp_path / "out") == ["fit1"]
-
-
-# -- more updates ----------------------------------------------------------------------------------------------------
 
 
 def test_more_updates_go_on_and_what_reads_from_them_is_done_again(load, tmp_path):
@@ -134,8 +119,8 @@ def test_a_damaged_number_of_updates_in_a_record_is_named(load, tmp_path, text):
     state = json.loads(record(tmp_path).read_text())
     state["values"]["updates"] = text
     record(tmp_path).write_text(json.dumps(state))
-    with pytest.raises(DataError, match=r"state/fit\.json: values\.updates is '.*', not a number; do it again with"):
-        run_recipe(load(updates=4))
+    said = r"state/fit\.json: values\.updates is '.*', not a number; do it again with"
+    refuses(DataError, said, run_recipe, load(updates=4))
 
 
 def test_an_interrupted_phase_goes_on_to_more_updates(load, tmp_path):
@@ -148,17 +133,11 @@ def test_an_interrupted_phase_goes_on_to_more_updates(load, tmp_path):
 def test_more_updates_are_refused_where_something_depends_on_their_number(load, tmp_path):
     total = {"phases__fit__total": "!ref <updates>"}
     run_recipe(load(**total))
-    with pytest.raises(UsageError) as caught:
-        run_recipe(load(updates=4, **total))
-    assert "updates 2 (now 4); it cannot go on to another number of updates, from which total follows" in str(
-        caught.value
-    )
-    with pytest.raises(UsageError, match=r"updates 2 \(now 4\), rate 0\.5 \(now 0\.25\); it cannot"):
-        run_recipe(load(updates=4, rate=0.25, **total))
+    said = r"updates 2 \(now 4\); it cannot go on to another number of updates, from which total follows"
+    refuses(UsageError, said, run_recipe, load(updates=4, **total))
+    said = r"updates 2 \(now 4\), rate 0\.5 \(now 0\.25\); it cannot"
+    refuses(UsageError, said, run_recipe, load(updates=4, rate=0.25, **total))
     assert worked(tmp_path / "out") == ["fit1", "fit2", "after1"]
-
-
-# -- manifests -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("interrupted", [True, False])
@@ -167,17 +146,14 @@ def test_another_manifest_under_the_same_name_is_refused(load, tmp_path, interru
     first = Manifest.write(manifest, rows("a", "b")).fingerprint
     reads = {"phases__fit__manifests": [str(tmp_path / "m" / "*.arrow")]}
     if interrupted:
-        with pytest.raises(DataError, match="broken"):
-            run_recipe(load(phases__fit__fails_after=1, **reads))
+        refuses(DataError, "broken", run_recipe, load(phases__fit__fails_after=1, **reads))
         reads |= {"phases__fit__fails_after": 1}
     else:
         run_recipe(load(**reads))
         assert is_finished(load(**reads))
     other = Manifest.write(manifest, rows("a", "c")).fingerprint
     assert not is_finished(load(**reads))
-    with pytest.raises(DataError) as caught:
-        run_recipe(load(**reads), command="dragoman run two.yaml")
-    assert str(caught.value) == (
+    assert refusal(DataError, run_recipe, load(**reads), command="dragoman run two.yaml") == (
         f"{manifest}: is another manifest ({other}) than the one ({first}) that {tmp_path}/out: phase 'fit' of two "
         "was started with; put that one back, or do it again with dragoman run two.yaml --restart fit"
     )
@@ -203,15 +179,11 @@ def test_a_pattern_that_matches_other_manifests_is_refused(load, tmp_path, chang
     if change == "added":
         other.rename(kept)
     reads = {"phases__fit__manifests": [str(tmp_path / "m" / "*.arrow")], "phases__fit__fails_after": 1}
-    with pytest.raises(DataError, match="broken"):
-        run_recipe(load(**reads))
+    refuses(DataError, "broken", run_recipe, load(**reads))
     (kept if change == "added" else other).rename(other if change == "added" else kept)
-    with pytest.raises(DataError, match=f"{other}: {said} .*phase 'fit' of two was started; undo that"):
-        run_recipe(load(**reads))
+    refuses(DataError, f"{other}: {said} .*phase 'fit' of two was started; undo that", run_recipe, load(**reads))
     assert worked(tmp_path / "out") == ["fit1"]
 
-
-# -- what only a later phase reads -----------------------------------------------------------------------------------
 
 CHOICE = """\
 # A training whose checkpoints one phase chooses from, and another measures what comes of it
@@ -258,8 +230,7 @@ def test_a_training_goes_on_with_another_choice(chosen, tmp_path):
     refuses(DataError, "broken", lambda: run_recipe(chosen(**fails)))
     refuses(DataError, "broken", lambda: run_recipe(chosen(average="last 1", **fails)))
     assert json.loads(record(tmp_path).read_text())["values"]["checkpoints.name"] == '"last 1"'
-    with pytest.raises(UsageError, match=r"started with other keys: phases\.fit\.fails_after 1 \(now nothing\); "):
-        run_recipe(chosen())
+    refuses(UsageError, r"started with other keys: phases\.fit\.fails_after 1 \(now nothing\); ", run_recipe, chosen())
     assert worked(tmp_path / "out") == ["fit1"]
 
 
@@ -270,14 +241,13 @@ def test_more_updates_and_another_choice(chosen, tmp_path):
 
 
 def test_another_choice_throws_no_training_away(chosen, tmp_path):
-    """One that begins with the average, for example."""
     run_recipe(chosen("Count"))
     before = worked(tmp_path / "out")
-    with pytest.raises(UsageError, match=r"'average' of choice was started with other keys: average \"best 5\" \(now"):
-        run_recipe(chosen("Count", average="last 1"))
+    said = r"'average' of choice was started with other keys: average \"best 5\" \(now"
+    refuses(UsageError, said, run_recipe, chosen("Count", average="last 1"))
     assert worked(tmp_path / "out") == before
-    with pytest.raises(UsageError, match=r"phases\.average\.rate nothing \(now 2\.0\)"):
-        run_recipe(chosen("Count", phases__average__rate=2.0))
+    faster = chosen("Count", phases__average__rate=2.0)
+    refuses(UsageError, r"phases\.average\.rate nothing \(now 2\.0\)", run_recipe, faster)
 
 
 def test_a_folder_of_any_letters_is_no_difference(tmp_path):

@@ -11,7 +11,7 @@ from dragoman import DataError, Recipe, UsageError
 from dragoman.shared.recipe.values import LookedAt, Trial
 from dragoman.shared.run.prechecks import check_values
 from dragoman.shared.run.running import run_recipe
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 HEADER = "id\tsource_text\ttarget_text\n"
 NUMBERS = [
@@ -79,16 +79,14 @@ def own(tmp_path):
     ],
 )
 def test_a_wrong_value_is_refused_before_the_first_phase(own, tmp_path, key, value):
-    with pytest.raises(UsageError) as caught:
-        run_recipe(own(**{key: value}))
-    assert "\n" not in str(caught.value) and "nothing uses" not in str(caught.value)
+    said = refusal(UsageError, lambda: run_recipe(own(**{key: value})))
+    assert "\n" not in said and "nothing uses" not in said
     assert not (tmp_path / "manifests").exists()
 
 
 def test_a_weight_of_a_language_model_is_refused_before_the_recipes_that_train(tmp_path):
     recipe = Recipe.load("almanac/lm", {"results_folder": str(tmp_path), "lm_weight": -0.5, "device": "cpu"})
-    with pytest.raises(UsageError, match=r"lm_weight: must be above 0 and at most 10,000, not -0\.5 .*: --lm_weight"):
-        run_recipe(recipe)
+    refuses(UsageError, r"lm_weight: must be above 0 and at most 10,000, not -0\.5 .*: --lm_weight", run_recipe, recipe)
     assert not [place for place in tmp_path.rglob("*") if place.is_file()]
 
 
@@ -102,9 +100,8 @@ def test_a_recipe_inside_another_may_read_what_another_phase_has_written(tmp_pat
     """almanac/mt_from_lms: the source's language model has the tokenizer of the target's."""
     given = {"results_folder": str(tmp_path), "data_folder": str(tmp_path / "data"), "device": "cpu"}
     check_values(Recipe.load("almanac/mt_from_lms", given), "cpu")
-    wrong = given | {"phases.source_lm.tokenizer_file": str(tmp_path / "nobody.model")}
-    with pytest.raises(DataError, match=r"nobody\.model: no such tokenizer model"):
-        check_values(Recipe.load("almanac/mt_from_lms", wrong), "cpu")
+    wrong = Recipe.load("almanac/mt_from_lms", given | {"phases.source_lm.tokenizer_file": f"{tmp_path}/nobody.model"})
+    refuses(DataError, r"nobody\.model: no such tokenizer model", check_values, wrong, "cpu")
 
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
@@ -114,8 +111,7 @@ def test_a_split_that_a_later_phase_needs_is_missed_before_the_first(own, tmp_pa
     advice = "put it there" if split == "train" else f"put {split} beside .*, or draw it from that with --split 0.02"
     left_out = r"; --phases\.evaluate null leaves the phase out" if split == "test" else "[^;]*"
     message = rf"manifests/{split}\.arrow: phase '\w+' reads .*: the data has only {others}; {advice}{left_out}$"
-    with pytest.raises(DataError, match=message):
-        run_recipe(own())
+    refuses(DataError, message, run_recipe, own())
     assert not (tmp_path / "manifests").exists()
 
 
@@ -138,8 +134,7 @@ def test_a_manifest_that_is_there_already_needs_no_writer(own, tmp_path):
     (tmp_path / "test.tsv").unlink()
     check_values(own(), "cpu")
     (tmp_path / "manifests" / "test.arrow").unlink()
-    with pytest.raises(DataError, match=r"manifests/test\.arrow"):
-        check_values(own(), "cpu")
+    refuses(DataError, r"manifests/test\.arrow", check_values, own(), "cpu")
 
 
 def test_a_model_folder_that_nothing_writes_is_missed_before_the_first_phase(own, tmp_path):
@@ -148,8 +143,8 @@ def test_a_model_folder_that_nothing_writes_is_missed_before_the_first_phase(own
             (tmp_path / f"{split}.{language}").write_text("".join(f"{word} {n}\n" for n in range(20)))
     given = {"data_folder": str(tmp_path), "source_language": "en", "target_language": "de", "device": "cpu"}
     given |= {"results_folder": str(tmp_path / "results"), "manifest_folder": str(tmp_path / "manifests")}
-    with pytest.raises(DataError, match=rf"{tmp_path}/nowhere: not a model folder"):
-        run_recipe(Recipe.load("text/finetune", given | {"model_folder": str(tmp_path / "nowhere")}))
+    recipe = Recipe.load("text/finetune", given | {"model_folder": str(tmp_path / "nowhere")})
+    refuses(DataError, rf"{tmp_path}/nowhere: not a model folder", run_recipe, recipe)
     assert not (tmp_path / "manifests").exists()
 
 
@@ -187,8 +182,8 @@ def trial(tmp_path: Path, kind: type, number: int) -> Trial:
 
 
 def test_a_number_is_refused_although_a_part_is_missing(tmp_path):
-    with pytest.raises(UsageError, match=r"recipe\.yaml:3: phases\.fit: .*Looks: number must be positive, not 0"):
-        trial(tmp_path, Looks, 0)
+    said = r"recipe\.yaml:3: phases\.fit: .*Looks: number must be positive, not 0"
+    refuses(UsageError, said, trial, tmp_path, Looks, 0)
 
 
 @pytest.mark.parametrize("kind", [Asks, Looks])
@@ -232,5 +227,5 @@ def test_a_message_names_the_key_that_a_person_can_give(own, changes, message):
 
 
 def test_a_number_that_references_compute_is_checked_too(own):
-    with pytest.raises(UsageError, match=r"must be a finite number above 0, not inf .*written at .*: --learning_rate"):
-        run_recipe(own(learning_rate="!ref <dropout> * 1.0e308 * 1.0e10"))
+    said = r"must be a finite number above 0, not inf .*written at .*: --learning_rate"
+    refuses(UsageError, said, lambda: run_recipe(own(learning_rate="!ref <dropout> * 1.0e308 * 1.0e10")))

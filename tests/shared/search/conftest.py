@@ -98,6 +98,13 @@ def world() -> type:
         table, batch, prefix = staticmethod(Table), staticmethod(make_batch), staticmethod(make_prefix)
 
         @staticmethod
+        def find(search, model, sources, prefixes=None):
+            """Search for rows of source tokens, or a batch; without forced beginnings, after the start symbol."""
+            batch = sources if isinstance(sources, Batch) else make_batch(sources)
+            prefix = make_prefix(prefixes or [[START]] * len(batch))
+            return search.search(model, batch, prefix=prefix, end=END, padding=PAD)
+
+        @staticmethod
         def sources(seed: int, rows: int) -> list[list[int]]:
             rng = np.random.default_rng(seed)
             return [rng.integers(0, 50, size=rng.integers(1, 8)).tolist() for _ in range(rows)]

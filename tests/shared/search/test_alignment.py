@@ -8,6 +8,7 @@ import torch
 from dragoman.shared.errors import DataError
 from dragoman.shared.padded import Padded
 from dragoman.shared.search.alignment import ctc_alignment
+from tests.small import refuses
 
 
 def collapsed(path, blank):
@@ -38,7 +39,5 @@ def test_no_path_is_better(seed):
 
 def test_what_cannot_be_aligned_is_refused():
     scores = Padded.from_sequences([torch.zeros(3, 3).log_softmax(-1)])
-    with pytest.raises(DataError, match="label 1 of a text is the blank"):
-        ctc_alignment(scores, [[0, 2]], blank=2)
-    with pytest.raises(DataError, match="not numbers"):
-        ctc_alignment(scores.map(lambda values: values * float("nan")), [[0]], blank=2)
+    refuses(DataError, "label 1 of a text is the blank", ctc_alignment, scores, [[0, 2]], blank=2)
+    refuses(DataError, "not numbers", ctc_alignment, scores.map(lambda values: values * float("nan")), [[0]], blank=2)

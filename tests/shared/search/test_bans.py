@@ -69,9 +69,7 @@ def test_no_output_repeats_an_ngram_but_what_is_forced_may(world, make):
 
     def run(bans):
         search = make(Rules(minimum_length=12, maximum_length_extra=14, bans=bans))
-        return search.search(
-            table, world.batch(sources), prefix=world.prefix(prefixes), end=world.end, padding=world.pad
-        )
+        return world.find(search, table, sources, prefixes)
 
     def twice(tokens):
         pairs = list(zip(tokens, tokens[1:], strict=False))
@@ -91,8 +89,7 @@ def test_masks(world, make):
     batch = Batch(batch.fields, {"target": codes}, batch.ids)
 
     def run(*bans):
-        search = make(Rules(maximum_length_extra=6, bans=list(bans)))
-        found = search.search(table, batch, prefix=world.prefix([[world.start]] * 8), end=world.end, padding=world.pad)
+        found = world.find(make(Rules(maximum_length_extra=6, bans=list(bans))), table, batch)
         return [[h.tokens[:-1] for h in some] for some in found]
 
     def used(lists):
@@ -151,8 +148,7 @@ def test_what_a_system_demands_is_added_to_a_search(world, make):
         def search(self, *given, **named):
             raise AssertionError
 
-    with pytest.raises(UsageError, match="Other has no rules"):
-        ruled(Other(), start_symbols=2, bans=[])
+    refuses(UsageError, "Other has no rules", ruled, Other(), start_symbols=2, bans=[])
 
 
 def test_masks_that_do_not_fit_are_refused(world):
@@ -170,8 +166,7 @@ def test_masks_that_do_not_fit_are_refused(world):
         lambda: ForbiddenTokens(tokens=[-1]),
         lambda: RepeatedNgrams(size=0),
     ):
-        with pytest.raises(ValueError, match="at least one|cannot be -1|at least 1, not 0"):
-            wrong()
+        refuses(ValueError, "at least one|cannot be -1|at least 1, not 0", wrong)
 
 
 def test_rules_without_bans_keep_no_history(world):

@@ -69,19 +69,15 @@ def test_agrees_with_a_slow_search(world, case):
         return values
 
     table.logits = logits
-    search = BeamSearch(
-        beam=settings["beam"],
-        length_penalty=settings["length_penalty"],
-        n_best=settings["n_best"],
-        rules=Rules(
-            forced_free=settings["free"],
-            maximum_length_ratio=ratio,
-            maximum_length_extra=extra,
-            maximum_length=maximum,
-            minimum_length=settings["minimum"],
-        ),
+    rules = Rules(
+        forced_free=settings["free"],
+        maximum_length_ratio=ratio,
+        maximum_length_extra=extra,
+        maximum_length=maximum,
+        minimum_length=settings["minimum"],
     )
-    found = search.search(table, world.batch(sources), prefix=world.prefix(prefixes), end=world.end, padding=world.pad)
+    search = BeamSearch(**{name: settings[name] for name in ("beam", "length_penalty", "n_best")}, rules=rules)
+    found = world.find(search, table, sources, prefixes)
     for source, prefix, hypotheses in zip(sources, prefixes, found, strict=True):
         limit = max(settings["minimum"], min(maximum, math.floor(ratio * len(source)) + extra))
         expected = slow_beam(world, table, source, prefix, limit=limit, **settings)
@@ -98,18 +94,14 @@ def test_a_huge_beam_enumerates_everything(world, length_penalty):
     for length in range(limit + 1):
         for sentence in itertools.product(words, repeat=length):
             tokens = [*sentence, world.end]
-            total = sum(
-                table.log_probabilities(source, [world.start, *tokens[:i]])[token] for i, token in enumerate(tokens)
-            )
+            steps = [(table.log_probabilities(source, [world.start, *tokens[:i]]), t) for i, t in enumerate(tokens)]
+            total = sum(scores[token] for scores, token in steps)
             scored.append((total / len(tokens) ** length_penalty, tokens))
     scored.sort(key=lambda pair: -pair[0])
     beam = len(scored) + 10
-    search = BeamSearch(
-        beam=beam, n_best=beam, length_penalty=length_penalty, rules=Rules(maximum_length_extra=limit, minimum_length=0)
-    )
-    found = search.search(
-        table, world.batch([source]), prefix=world.prefix([[world.start]]), end=world.end, padding=world.pad
-    )[0]
+    rules = Rules(maximum_length_extra=limit, minimum_length=0)
+    search = BeamSearch(beam=beam, n_best=beam, length_penalty=length_penalty, rules=rules)
+    [found] = world.find(search, table, [source])
     assert [h.tokens for h in found] == [tokens for _, tokens in scored]
     assert [h.score for h in found] == pytest.approx([score for score, _ in scored], abs=1e-4)
 
@@ -121,13 +113,7 @@ def test_output_does_not_depend_on_the_batch(world):
     search = BeamSearch(beam=4, n_best=4, rules=Rules(maximum_length_ratio=1.0, maximum_length_extra=3))
 
     def run(rows):
-        return search.search(
-            world.table(5),
-            world.batch([sources[i] for i in rows]),
-            prefix=world.prefix([prefixes[i] for i in rows]),
-            end=world.end,
-            padding=world.pad,
-        )
+        return world.find(search, world.table(5), [sources[i] for i in rows], [prefixes[i] for i in rows])
 
     together = run(range(12))
     order = rng.permutation(12).tolist()
@@ -140,9 +126,7 @@ def test_output_does_not_depend_on_the_batch(world):
 def test_finished_sentences_leave_the_batch(world):
     table = world.table(2, sharpness=3.0)
     search = BeamSearch(beam=2, rules=Rules(maximum_length_ratio=2.0, maximum_length_extra=0))
-    search.search(
-        table, world.batch([[1], [1, 2, 3, 4]]), prefix=world.prefix([[world.start]] * 2), end=world.end, padding=0
-    )
+    world.find(search, table, [[1], [1, 2, 3, 4]])
     first, *others = table.steps
     assert first == 2  # one row a sentence, before there are beams
     assert others[0] == 4 and others[-1] == 2 and others == sorted(others, reverse=True)
@@ -150,16 +134,12 @@ def test_finished_sentences_leave_the_batch(world):
 
 def test_start_symbols_are_consumed_at_once_and_do_not_count(world):
     table, source = world.table(4), [5, 6]
-    prefix = world.prefix([[4, 5, 6, 7]])
-    arguments = {"prefix": prefix, "end": world.end, "padding": world.pad}
-    counted = BeamSearch(beam=3, rules=Rules(maximum_length_extra=6)).search(table, world.batch([source]), **arguments)[
-        0
-    ][0]
+    counting = BeamSearch(beam=3, rules=Rules(maximum_length_extra=6))
+    [[counted]] = world.find(counting, table, [source], [[4, 5, 6, 7]])
     steps = len(table.steps)
     table.steps.clear()
-    primed = BeamSearch(beam=3, rules=Rules(maximum_length_extra=3, start_symbols=4)).search(
-        table, world.batch([source]), **arguments
-    )[0][0]
+    priming = BeamSearch(beam=3, rules=Rules(maximum_length_extra=3, start_symbols=4))
+    [[primed]] = world.find(priming, table, [source], [[4, 5, 6, 7]])
     assert counted.tokens == [5, 6, 7, *primed.tokens] and len(table.steps) == steps - 3
     forced = sum(table.log_probabilities(source, [4, 5, 6, 7][: i + 1])[token] for i, token in enumerate([5, 6, 7]))
     total = primed.score * len(primed.tokens) + forced
@@ -169,9 +149,7 @@ def test_start_symbols_are_consumed_at_once_and_do_not_count(world):
 def test_the_padding_symbol_is_never_generated(world):
     table = world.table(0)
     table.logits = lambda source, history: np.array([9.0, 0, 0, 1, 2, 0, 0, 0, 0], dtype=np.float32)
-    found = BeamSearch(beam=3, n_best=3, rules=Rules(maximum_length_extra=4)).search(
-        table, world.batch([[1]]), prefix=world.prefix([[world.start]]), end=world.end, padding=world.pad
-    )[0]
+    [found] = world.find(BeamSearch(beam=3, n_best=3, rules=Rules(maximum_length_extra=4)), table, [[1]])
     assert found and all(world.pad not in h.tokens for h in found)
 
 
@@ -182,17 +160,12 @@ def test_names_the_rows_whose_scores_are_not_numbers(world):
         fine(source, history) * (math.nan if source == [2] and len(history) == 3 else 1.0)
     )
     search = BeamSearch(beam=2, rules=Rules(minimum_length=6, maximum_length_extra=7))
-    with pytest.raises(ValueError, match=r"position 3 of: id1$"):
-        search.search(
-            table, world.batch([[1], [2], [3]]), prefix=world.prefix([[1]] * 3), end=world.end, padding=world.pad
-        )
+    refuses(ValueError, r"position 3 of: id1$", world.find, search, table, [[1], [2], [3]], [[1]] * 3)
 
 
 def test_refuses_what_cannot_be_searched(world):
     def run(prefix, **settings):
-        return BeamSearch(**settings).search(
-            world.table(0), world.batch([[1]]), prefix=world.prefix(prefix), end=world.end, padding=world.pad
-        )
+        return world.find(BeamSearch(**settings), world.table(0), [[1]], prefix)
 
     refuses(ValueError, "2 prefixes for 1", run, [[1], [1]])
     refuses(ValueError, "end symbol 2", run, [[1, 2]])
@@ -203,10 +176,8 @@ def test_refuses_what_cannot_be_searched(world):
         refuses(ValueError, str(next(reversed(wrong.values()))), Rules, **wrong)
     table = world.table(0)
     table.logits = lambda source, history: np.where(np.arange(9) == world.end, -np.inf, 0.0).astype(np.float32)
-    with pytest.raises(ValueError, match="above zero for: id0"):
-        BeamSearch(beam=2, rules=Rules(maximum_length_extra=2)).search(
-            table, world.batch([[1]]), prefix=world.prefix([[1]]), end=world.end, padding=world.pad
-        )
+    search = BeamSearch(beam=2, rules=Rules(maximum_length_extra=2))
+    refuses(ValueError, "above zero for: id0", world.find, search, table, [[1]])
 
 
 def test_an_empty_batch_and_the_protocols(world):
@@ -300,15 +271,9 @@ def test_agrees_with_transformers(world, beam, length_penalty, ngram):
             return_dict_in_generate=True,
             output_scores=True,
         )
-        search = BeamSearch(
-            beam=beam,
-            n_best=beam,
-            length_penalty=length_penalty,
-            rules=Rules(maximum_length_extra=limit, minimum_length=0, bans=bans),
-        )
-        found = search.search(
-            Wrapped(model), batch, prefix=world.prefix([[world.start]] * 8), end=world.end, padding=world.pad
-        )
+        rules = Rules(maximum_length_extra=limit, minimum_length=0, bans=bans)
+        search = BeamSearch(beam=beam, n_best=beam, length_penalty=length_penalty, rules=rules)
+        found = world.find(search, Wrapped(model), batch)
         rows = expected.sequences[:, 1:].view(8, beam, -1).tolist()
         scores = expected.sequences_scores.view(8, beam).tolist() if beam > 1 else [[math.nan]] * 8
         for hypotheses, others, other_scores in zip(found, rows, scores, strict=True):

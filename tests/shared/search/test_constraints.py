@@ -8,6 +8,7 @@ from dragoman import BeamSearch, DataError, GreedySearch, Rules, SamplingSearch,
 from dragoman.shared.generator import Encoding
 from dragoman.shared.padded import Padded
 from dragoman.shared.search.constraints import Constraints, check_numbers, named_rows, no_output
+from tests.small import refuses
 
 LIMIT = 4
 
@@ -41,10 +42,7 @@ def test_what_is_longer_than_the_limit_is_cut(world, counting, search, together)
     """Of sources that ask for 2, 4, 5 and 8 tokens, the last two are cut at 4; the second ends there by itself."""
     sources = [[2], [4], [5], [8], [1]]
     batches = [sources] if together else [[source] for source in sources]
-    found = []
-    for batch in batches:
-        prefix = world.prefix([[world.start]] * len(batch))
-        found += search.search(counting, world.batch(batch), prefix=prefix, end=world.end, padding=world.pad)
+    found = [hypotheses for batch in batches for hypotheses in world.find(search, counting, batch)]
     assert [h[0].cut for h in found] == [False, False, True, True, False]
     assert [len(h[0].tokens) - 1 for h in found] == [2, 4, 4, 4, 1]
 
@@ -53,37 +51,27 @@ def test_each_sample_is_judged_by_itself(world, counting):
     counting.logits = lambda source, history: np.array(
         [-60, -60, 0, 0, 0, -60, -60, -60, -60], dtype=np.float32
     )  # the end, or one of two tokens, a third each
-    search = SamplingSearch(samples=60, rules=Rules(maximum_length_extra=2, minimum_length=0))
-    arguments = {"prefix": world.prefix([[world.start]]), "end": world.end, "padding": world.pad}
-    [samples] = search.search(counting, world.batch([[1]]), **arguments)
+    [samples] = world.find(
+        SamplingSearch(samples=60, rules=Rules(maximum_length_extra=2, minimum_length=0)), counting, [[1]]
+    )
     short = [sample for sample in samples if len(sample.tokens) < 3]
     assert short and not any(sample.cut for sample in short)
 
 
 def test_the_limit_of_the_source_and_of_the_model_cut_too(world, counting):
     by_source = GreedySearch(rules=Rules(maximum_length_ratio=1.0, maximum_length_extra=1))
-    arguments = {"end": world.end, "padding": world.pad}
-    prefix = world.prefix([[world.start]] * 2)
-    found = by_source.search(counting, world.batch([[3, 3, 3], [3]]), prefix=prefix, **arguments)
+    found = world.find(by_source, counting, [[3, 3, 3], [3]])
     assert [h[0].cut for h in found] == [False, True]
     counting.longest_output = 3  # one of them is the start symbol
-    found = GreedySearch().search(counting, world.batch([[3], [2]]), prefix=prefix, **arguments)
+    found = world.find(GreedySearch(), counting, [[3], [2]])
     assert [h[0].cut for h in found] == [True, False]
 
 
 def constraints(prefix, end=1, padding=0, beams=2, lengths=None, **settings):
     prefix = Padded.from_sequences([torch.tensor(row, dtype=torch.int64) for row in prefix])
     memory = Padded(torch.zeros(len(prefix), 3, 1), torch.tensor(lengths or [3] * len(prefix)))
-    return Constraints(
-        Rules(**settings),
-        None,
-        Encoding({"source": memory}),
-        None,
-        prefix=prefix,
-        beams=beams,
-        end=end,
-        padding=padding,
-    )
+    options = {"prefix": prefix, "beams": beams, "end": end, "padding": padding}
+    return Constraints(Rules(**settings), None, Encoding({"source": memory}), None, **options)
 
 
 def allowed(found):
@@ -92,16 +80,14 @@ def allowed(found):
 
 
 def test_what_may_not_begin_a_search():
-    with pytest.raises(UsageError, match="^row 1: a prefix has fewer than 2 start symbols$"):
-        constraints([[2, 3], [2]], start_symbols=2)
-    with pytest.raises(UsageError, match="^a forced prefix contains the end symbol 1 after its 1 start symbols$"):
-        constraints([[2, 3], [2, 1]])
+    refuses(UsageError, "^row 1: a prefix has fewer than 2 start symbols$", constraints, [[2, 3], [2]], start_symbols=2)
+    said = "^a forced prefix contains the end symbol 1 after its 1 start symbols$"
+    refuses(UsageError, said, constraints, [[2, 3], [2, 1]])
     constraints([[1, 3], [1]])  # the end may be the start
     constraints([[2, 3], [2]], end=0)  # padding is not read
-    prefix = Padded(torch.tensor([[2]]), torch.tensor([1]))
-    memory = Padded(torch.zeros(2, 3, 1), torch.tensor([3, 3]))
-    with pytest.raises(ValueError, match="^1 prefixes for 2 sentences$"):
-        Constraints(Rules(), None, Encoding({"s": memory}), None, prefix=prefix, beams=1, end=1, padding=0)
+    options = {"prefix": Padded(torch.tensor([[2]]), torch.tensor([1])), "beams": 1, "end": 1, "padding": 0}
+    encoding = Encoding({"s": Padded(torch.zeros(2, 3, 1), torch.tensor([3, 3]))})
+    refuses(ValueError, "^1 prefixes for 2 sentences$", Constraints, Rules(), None, encoding, None, **options)
 
 
 def test_start_symbols_are_consumed_at_once_but_the_last():
@@ -166,8 +152,7 @@ def test_scores_that_are_not_numbers_name_their_rows():
     scores = torch.zeros(3, 2)
     check_numbers(scores, [0, 4, 5], [], 0)
     scores[1, 1] = scores[2, 0] = float("nan")
-    with pytest.raises(DataError) as error:
-        check_numbers(scores, [0, 4, 5], [], 2)
-    assert str(error.value) == "the model's log-probabilities are not numbers at output position 3 of: row 4, row 5"
+    said = "^the model's log-probabilities are not numbers at output position 3 of: row 4, row 5$"
+    refuses(DataError, said, check_numbers, scores, [0, 4, 5], [], 2)
     assert str(no_output([1, 0], ["a", "b"])).endswith(" a probability above zero for: b, a")
     assert named_rows([1], []) == "row 1"

@@ -10,7 +10,7 @@ import torch
 from dragoman import CtcGreedySearch, DataError, UsageError
 from dragoman.shared.padded import Padded
 from dragoman.shared.search.ctc_greedy import check_blank
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 BLANK = 3
 
@@ -38,8 +38,7 @@ def test_a_blank_between_equal_symbols_keeps_both():
 
 def test_refuses_nonsense():
     scores = torch.zeros(2, 3, 4)
-    with pytest.raises(ValueError, match="blank symbol 4"):
-        CtcGreedySearch().decode(Padded(scores, torch.tensor([3, 3])), blank=4)
+    refuses(ValueError, "blank symbol 4", CtcGreedySearch().decode, Padded(scores, torch.tensor([3, 3])), blank=4)
     scores[1, 2, 0] = float("nan")
     with pytest.raises(ValueError, match="not numbers for: row 1"):
         CtcGreedySearch().decode(Padded(scores, torch.tensor([3, 3])), blank=0)

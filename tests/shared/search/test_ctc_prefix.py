@@ -15,6 +15,7 @@ from dragoman.shared.generator import Encoding
 from dragoman.shared.padded import Padded
 from dragoman.shared.search import CtcGreedySearch, CtcPrefixSearch, CtcSearch
 from dragoman.shared.search.search import Companion
+from tests.small import refuses
 
 BLANK, LETTERS, END = 0, (1, 2), 3
 VOCABULARY = 4
@@ -143,14 +144,11 @@ def test_the_best_output_need_not_be_on_the_best_path():
 def test_refuses_nonsense():
     assert isinstance(CtcPrefixSearch(), CtcSearch) and isinstance(CtcGreedySearch(), CtcSearch)
     for wrong in ({"beam": 0}, {"candidates": -1}, {"beam": 2, "n_best": 3}, {"length_bonus": math.inf}):
-        with pytest.raises(ValueError, match=str(next(reversed(wrong.values())))):
-            CtcPrefixSearch(**wrong)
+        refuses(ValueError, str(next(reversed(wrong.values()))), CtcPrefixSearch, **wrong)
     padded = Padded(torch.zeros(2, 3, 4), torch.tensor([3, 3]))
-    with pytest.raises(ValueError, match="blank symbol 4"):
-        CtcPrefixSearch().decode(padded, blank=4)
+    refuses(ValueError, "blank symbol 4", CtcPrefixSearch().decode, padded, blank=4)
     padded.values[1, 2, 0] = math.nan
-    with pytest.raises(ValueError, match="not numbers for: row 1"):
-        CtcPrefixSearch().decode(padded, blank=BLANK)
+    refuses(ValueError, "not numbers for: row 1", CtcPrefixSearch().decode, padded, blank=BLANK)
     with pytest.raises(ValueError, match="not numbers for: second"):
         CtcPrefixSearch().decode(padded, blank=BLANK, ids=["first", "second"])
     with pytest.raises(ValueError, match="no language model"):

@@ -11,6 +11,7 @@ import torch
 from dragoman.shared.batch import Batch
 from dragoman.shared.padded import Padded
 from dragoman.shared.search import BeamSearch, GreedySearch, Rules, Search
+from tests.small import refuses
 
 
 @pytest.mark.parametrize("case", range(20))
@@ -57,8 +58,6 @@ def test_finished_sentences_leave_the_batch_and_errors_name_rows(world):
     search.search(table, world.batch([[1], [1, 2, 3, 4]]), **arguments)
     assert table.steps[0] == 2 and table.steps == sorted(table.steps, reverse=True)
     table.logits = lambda source, history: np.full(9, math.nan if source == [3] else 0.0, dtype=np.float32)
-    with pytest.raises(ValueError, match="id1$"):
-        search.search(table, world.batch([[1], [3]]), **arguments)
+    refuses(ValueError, "id1$", search.search, table, world.batch([[1], [3]]), **arguments)
     table.logits = lambda source, history: np.where(np.arange(9) == world.end, -np.inf, 0.0).astype(np.float32)
-    with pytest.raises(ValueError, match="above zero for: id0"):
-        search.search(table, world.batch([[1], [3]]), **arguments)
+    refuses(ValueError, "above zero for: id0", search.search, table, world.batch([[1], [3]]), **arguments)

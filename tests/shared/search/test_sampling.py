@@ -10,7 +10,7 @@ import torch
 
 from dragoman.shared.search import Rules, SamplingSearch, Search
 from dragoman.shared.search.sampling import gumbel, sample_keys, truncated
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 
 def run(world, table, sources, ids=None, **settings):
@@ -18,9 +18,7 @@ def run(world, table, sources, ids=None, **settings):
     if ids is not None:
         batch = type(batch)(batch.fields, ids=ids)
     settings = {"rules": Rules(maximum_length_extra=8)} | settings
-    return SamplingSearch(**settings).search(
-        table, batch, prefix=world.prefix([[world.start]] * len(sources)), end=world.end, padding=world.pad
-    )
+    return world.find(SamplingSearch(**settings), table, batch)
 
 
 def test_truncation_is_that_of_transformers():
@@ -103,9 +101,7 @@ def test_the_most_probable_token_is_all_that_is_left(world):
     from dragoman.shared.search import GreedySearch
 
     table, sources = world.table(6), world.sources(6, 4)
-    greedy = GreedySearch(rules=Rules(maximum_length_extra=8)).search(
-        table, world.batch(sources), prefix=world.prefix([[world.start]] * 4), end=world.end, padding=world.pad
-    )
+    greedy = world.find(GreedySearch(rules=Rules(maximum_length_extra=8)), table, sources)
     for settings in ({"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-3}):
         assert [h[0].tokens for h in run(world, table, sources, **settings)] == [h[0].tokens for h in greedy]
 
@@ -113,14 +109,11 @@ def test_the_most_probable_token_is_all_that_is_left(world):
 def test_refuses_nonsense(world):
     assert isinstance(SamplingSearch(), Search)
     for wrong in ({"samples": 0}, {"temperature": 0.0}, {"temperature": math.inf}, {"top_k": -1}, {"top_p": 0.0}):
-        with pytest.raises(ValueError, match=str(next(iter(wrong.values())))):
-            SamplingSearch(**wrong)
-    with pytest.raises(ValueError, match="ids"):
-        run(world, world.table(0), [[1]], ids=[])
+        refuses(ValueError, str(next(iter(wrong.values()))), SamplingSearch, **wrong)
+    refuses(ValueError, "ids", run, world, world.table(0), [[1]], ids=[])
     table = world.table(0)
     table.logits = lambda source, history: np.full(9, math.nan if source == [3] else 0.0, dtype=np.float32)
-    with pytest.raises(ValueError, match="position 1 of: id1$"):
-        run(world, table, [[1], [3]])
+    refuses(ValueError, "position 1 of: id1$", run, world, table, [[1], [3]])
 
 
 @pytest.mark.parametrize(

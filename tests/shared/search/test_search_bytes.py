@@ -12,7 +12,7 @@ from dragoman.shared.padded import Padded
 from dragoman.shared.search.ctc_prefix import _Prefixes
 from dragoman.shared.search.search_bytes import check_beam, kept_outputs, search_bytes
 from dragoman.shared.systems.combining import through_ctc
-from tests.small import GOLDEN
+from tests.small import GOLDEN, refuses
 
 GB = 1024**3
 
@@ -102,5 +102,4 @@ def test_outputs_and_beams_of_each_search():
     with pytest.raises(UsageError) as error:
         check_beam(BeamSearch(beam=1234), 1000)
     assert str(error.value) == "a beam of 1,234 is more than the 1,000 symbols of the model"
-    with pytest.raises(UsageError, match="^a beam of 1 is more than the 0 symbols of the model$"):
-        check_beam(GreedySearch(), 0)
+    refuses(UsageError, "^a beam of 1 is more than the 0 symbols of the model$", check_beam, GreedySearch(), 0)

@@ -109,8 +109,8 @@ def test_a_full_folder_for_what_is_decoded_is_said(films, monkeypatch):
 
     monkeypatch.setattr("tempfile.TemporaryFile", full)
     read_audio(films[1], 0.0, 1.0)
-    with pytest.raises(DataError, match=r"a\.m4a: cannot be decoded into .*No space left on device; see TMPDIR"):
-        read_audio(films[1], 0.0, 1.0)
+    said = r"a\.m4a: cannot be decoded into .*No space left on device; see TMPDIR"
+    refuses(DataError, said, read_audio, films[1], 0.0, 1.0)
 
 
 @pytest.mark.parametrize("in_header", [True, False])
@@ -124,13 +124,6 @@ def test_sound_that_begins_late_keeps_its_time(films, monkeypatch, in_header):
     np.testing.assert_allclose(read_audio(film, 2.0, 1.0), read_audio(wav, 0.5, 1.0), atol=1e-6)
 
 
-def test_what_is_missing_is_said(tmp_path, monkeypatch):
-    refuses(DataError, "a.mp4: there is no such sound file", read_audio, tmp_path / "a.mp4")
-    (tmp_path / "a.mp4").write_bytes(b"nothing")
-    monkeypatch.setitem(sys.modules, "torchcodec", None)
-    refuses(DataError, r"needs torchcodec and FFmpeg: pip install 'dragoman\[media\]'", read_audio, tmp_path / "a.mp4")
-
-
 class WithoutFfmpeg:
     def find_spec(self, name, path=None, target=None):
         if name == "torchcodec":
@@ -142,8 +135,8 @@ def test_missing_libraries_of_ffmpeg_are_said(tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "torchcodec"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [WithoutFfmpeg(), *sys.meta_path])
-    with pytest.raises(DataError, match="a.webm: torchcodec is installed, but cannot be loaded: it needs FFmpeg"):
-        read_audio(tmp_path / "a.webm")
+    said = "a.webm: torchcodec is installed, but cannot be loaded: it needs FFmpeg"
+    refuses(DataError, said, read_audio, tmp_path / "a.webm")
 
 
 @pytest.mark.parity
@@ -233,8 +226,7 @@ def test_without_the_library_its_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torchcodec", None)
     complaint = refusal(DataError, MediaSound, tmp_path / "a.m4a")
     assert complaint == (f"{tmp_path / 'a.m4a'}: needs torchcodec and FFmpeg: pip install 'dragoman[media]'")
-    module = ModuleType("torchcodec.decoders")
     monkeypatch.setitem(sys.modules, "torchcodec", ModuleType("torchcodec"))
-    monkeypatch.setitem(sys.modules, "torchcodec.decoders", module)
-    with pytest.raises(DataError, match="torchcodec is installed, but cannot be loaded: it needs FFmpeg's shared"):
-        MediaSound(tmp_path / "a.m4a")
+    monkeypatch.setitem(sys.modules, "torchcodec.decoders", ModuleType("torchcodec.decoders"))
+    said = "torchcodec is installed, but cannot be loaded: it needs FFmpeg's shared"
+    refuses(DataError, said, MediaSound, tmp_path / "a.m4a")

@@ -248,8 +248,7 @@ def test_an_hour_in_little_memory(tmp_path):
 
 @pytest.mark.parametrize("maximum", [0.5, 0, -1, math.nan])
 def test_an_impossible_maximum(maximum):
-    with pytest.raises(UsageError, match=str(maximum)):
-        segments(bursts((2, 0.5)), maximum=maximum)
+    refuses(UsageError, str(maximum), segments, bursts((2, 0.5)), maximum=maximum)
 
 
 @pytest.mark.parametrize("name", ["margin", "longest_pause"])

@@ -11,6 +11,7 @@ from dragoman.shared.preparing.probing import check_segments
 from dragoman.shared.sound import shards
 from dragoman.shared.sound.audio import read_audio
 from dragoman.shared.sound.shards import Place, check_sound_column, file_of, open_sound, place_in_shard
+from tests.small import refusal, refuses
 from tests.st.corpora.shards import sound, write_shard
 
 
@@ -67,8 +68,7 @@ def test_what_cannot_be_read_is_named(shard, tmp_path, place, message):
     (tmp_path / "z.parquet").write_bytes(b"PAR1 and no more")
     write_shard(tmp_path / "n.parquet", {"audio": [None]})
     write_shard(tmp_path / "t.parquet", {"audio": [b"text"]})
-    with pytest.raises(DataError, match=message):
-        read_audio(tmp_path / place)
+    refuses(DataError, message, read_audio, tmp_path / place)
     [finding] = check_segments([(str(tmp_path / place), 0.0, None)])
     assert isinstance(finding, str)
 
@@ -87,11 +87,9 @@ def test_sound_is_opened_on_disk_or_in_a_shard(shard, tmp_path):
         assert file.read() == b"sound"
     with open_sound(f"{shard}#audio:2") as file:
         assert file.read() == sound(2)[1]
-    with pytest.raises(OSError):
-        open_sound(tmp_path / "none.wav")
+    refuses(FileNotFoundError, "none.wav", open_sound, tmp_path / "none.wav")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(DataError, match="folder"):
-        open_sound(tmp_path / "folder")
+    refuses(DataError, "folder", open_sound, tmp_path / "folder")
 
 
 def test_columns_of_sound_are_bytes_or_have_them(tmp_path, shard):
@@ -101,14 +99,10 @@ def test_columns_of_sound_are_bytes_or_have_them(tmp_path, shard):
     check_sound_column(tmp_path / "y.parquet", "large")
     check_sound_column(shard, "audio")
     for column, kind in (("struct", "struct<path: string>"), ("text", "string")):
-        with pytest.raises(DataError) as error:
-            check_sound_column(tmp_path / "y.parquet", column)
-        assert str(error.value) == (
-            f"{tmp_path / 'y.parquet'}: column {column!r} is {kind}, not the bytes of sound files"
-        )
-    with pytest.raises(DataError) as error:
-        check_sound_column(tmp_path / "y.parquet", "voice")
-    assert str(error.value) == (f"{tmp_path / 'y.parquet'}: column 'voice' is missing (it has large, struct, text)")
+        complaint = refusal(DataError, check_sound_column, tmp_path / "y.parquet", column)
+        assert complaint == f"{tmp_path / 'y.parquet'}: column {column!r} is {kind}, not the bytes of sound files"
+    complaint = refusal(DataError, check_sound_column, tmp_path / "y.parquet", "voice")
+    assert complaint == f"{tmp_path / 'y.parquet'}: column 'voice' is missing (it has large, struct, text)"
 
 
 def test_rows_are_found_in_groups_of_any_size(tmp_path):
@@ -118,11 +112,9 @@ def test_rows_are_found_in_groups_of_any_size(tmp_path):
     for row in range(6):
         with open_sound(f"{tmp_path}/x.parquet#a:{row}") as file:
             assert file.read() == str(row).encode()
-    with pytest.raises(DataError, match="x.parquet#a:6: the file has 6 rows$"):
-        open_sound(f"{tmp_path}/x.parquet#a:6")
+    refuses(DataError, "x.parquet#a:6: the file has 6 rows$", open_sound, f"{tmp_path}/x.parquet#a:6")
     pq.write_table(pa.table({"a": pa.array([], pa.binary())}), tmp_path / "y.parquet")
-    with pytest.raises(DataError, match="y.parquet#a:0: the file has 0 rows$"):
-        open_sound(f"{tmp_path}/y.parquet#a:0")
+    refuses(DataError, "y.parquet#a:0: the file has 0 rows$", open_sound, f"{tmp_path}/y.parquet#a:0")
 
 
 def test_a_row_group_that_is_damaged_is_named(shard, monkeypatch):
@@ -135,6 +127,5 @@ def test_a_row_group_that_is_damaged_is_named(shard, monkeypatch):
 
     monkeypatch.setattr(shards, "open_shard", lambda path: Broken())
     shards._column.cache_clear()
-    with pytest.raises(DataError) as error:
-        open_sound(f"{shard}#audio:0")
-    assert str(error.value) == f"{shard}: row group 0 cannot be read (broken page)"
+    complaint = refusal(DataError, open_sound, f"{shard}#audio:0")
+    assert complaint == f"{shard}: row group 0 cannot be read (broken page)"

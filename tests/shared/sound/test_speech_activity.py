@@ -18,6 +18,7 @@ from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.sound import silero, speech_activity
 from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio
 from dragoman.shared.sound.speech_activity import rows_without_speech, speech_detector, warn_of_silence
+from tests.small import refuses
 
 INSTALLED = find_spec("silero_vad") is not None
 needs_silero = pytest.mark.skipif(not INSTALLED, reason="silero-vad is not installed (the extra vad)")
@@ -112,9 +113,6 @@ def test_one_word_in_a_minute_is_enough(name, background, spoken):
         assert speech_detector(name).has_speech(among.astype(np.float32))
 
 
-# -- silero-vad ------------------------------------------------------------------------------------------------------
-
-
 @needs_silero
 def test_the_network_computes_what_the_published_program_does(spoken):
     """The published program takes a window at a time; its weights are exchanged for those of the file that we read."""
@@ -155,11 +153,9 @@ def test_nothing_of_the_package_is_imported(spoken):
 
 
 def test_a_detector_that_is_unknown_or_missing_is_refused(monkeypatch):
-    with pytest.raises(UsageError, match="auto, levels, silero, not 'ears'"):
-        speech_detector("ears")
+    refuses(UsageError, "auto, levels, silero, not 'ears'", speech_detector, "ears")
     monkeypatch.setattr(speech_activity, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'dragoman\[vad\]'"):
-        speech_detector("silero")
+    refuses(UsageError, r"pip install 'dragoman\[vad\]'", speech_detector, "silero")
     assert speech_detector().name == "levels and spectrum"
 
 
@@ -172,9 +168,6 @@ def test_weights_of_another_version_are_refused_by_name(monkeypatch, tmp_path):
         with pytest.raises(DataError, match="silero_vad_16k.safetensors: not the weights") as error:
             silero.SileroDetector.installed()
         assert "\n" not in str(error.value)
-
-
-# -- rows ------------------------------------------------------------------------------------------------------------
 
 
 class Loud:
@@ -196,8 +189,7 @@ def test_rows_are_listened_to_segment_by_segment(tmp_path):
         {"audio": audio, "start": None, "duration": None},
     ]
     assert rows_without_speech(rows, Loud()) == {1}
-    with pytest.raises(DataError, match="missing.wav"):
-        rows_without_speech([{"audio": str(tmp_path / "missing.wav")}], Loud())
+    refuses(DataError, "missing.wav", rows_without_speech, [{"audio": str(tmp_path / "missing.wav")}], Loud())
 
 
 def test_neighbouring_segments_are_one_warning(caplog):

@@ -5,6 +5,7 @@ import pytest
 
 from dragoman import BeamSearch, CtcPrefixSearch, GreedySearch, Rules, UsageError
 from dragoman.shared.systems.asked import asked_search, check_best_alone
+from tests.small import refuses
 
 
 def call(inputs, *, search=None, batch_size=16):
@@ -46,18 +47,17 @@ def test_numbers_change_the_usual_search_and_nothing_else_of_it():
     ],
 )
 def test_what_is_no_number_of_the_search_is_refused(numbers, match):
-    with pytest.raises(UsageError, match=match):
-        asked_search(BeamSearch(), None, numbers, call)
+    refuses(UsageError, match, asked_search, BeamSearch(), None, numbers, call)
 
 
 def test_numbers_and_a_search_do_not_go_together():
-    with pytest.raises(UsageError, match=r"beam and n_best: .* search=GreedySearch\(...\)"):
-        asked_search(BeamSearch(), GreedySearch(), {"beam": 3, "n_best": 2}, call)
-    with pytest.raises(UsageError, match="length_penalty"):
-        asked_search(CtcPrefixSearch(), None, {"length_penalty": 1.0}, call)
+    both = {"beam": 3, "n_best": 2}
+    said = r"beam and n_best: .* search=GreedySearch\(...\)"
+    refuses(UsageError, said, asked_search, BeamSearch(), GreedySearch(), both, call)
+    refuses(UsageError, "length_penalty", asked_search, CtcPrefixSearch(), None, {"length_penalty": 1.0}, call)
 
 
 def test_a_call_for_the_best_refuses_more():
     check_best_alone("translate", {"n_best": 1, "beam": 3})
-    with pytest.raises(UsageError, match=r"translate gives the best output alone: use hypotheses\(inputs, n_best=3\)"):
-        check_best_alone("translate", {"n_best": 3})
+    said = r"translate gives the best output alone: use hypotheses\(inputs, n_best=3\)"
+    refuses(UsageError, said, check_best_alone, "translate", {"n_best": 3})

@@ -41,18 +41,12 @@ def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("combined")
     golden = System.load(small.GOLDEN)
     tokenizer = golden.output.tokenizer
-    spoken = small.text(tokenizer)
-    System(**golden.arguments | {"ctc_output": spoken}).eval().save(root / "model")
+    System(**golden.arguments | {"ctc_output": small.text(tokenizer)}).eval().save(root / "model")
     torch.manual_seed(1)
     embedding = TextEmbedding(vocabulary=tokenizer.size, width=8, padding=tokenizer.pad)
-    lm = LanguageModel(
-        target_embedding=embedding,
-        decoder=Decoder(layer=Layer(width=8, heads=2, feedforward=8), layers=1),
-        projection=TiedProjection(embedding=embedding),
-    )
-    System(model=lm, inputs={}, output=golden.output, source_languages=["en"], target_languages=["de"]).eval().save(
-        root / "lm"
-    )
+    decoder = Decoder(layer=Layer(width=8, heads=2, feedforward=8), layers=1)
+    lm = LanguageModel(target_embedding=embedding, decoder=decoder, projection=TiedProjection(embedding=embedding))
+    small.system(tokenizer, lm, inputs={}, output=golden.output).eval().save(root / "lm")
     rows = [small.row(f"r{i}", text, answer) for i, (text, answer) in enumerate(zip(TEXTS, ANSWERS, strict=True))]
     Manifest.write(root / "test.arrow", rows)
     return root
@@ -113,8 +107,8 @@ def test_systems_that_do_not_fit_together_are_refused(folders, tmp_path):
     system, lm = System.load(folders / "model"), System.load(folders / "lm")
     tokenizer = SentencePieceTokenizer(model=str(small.GOLDEN / "tokenizer.model"), tags=["de", "en"])
     other = System(**system.arguments | {"output": small.text(tokenizer, "target")})
-    with pytest.raises(UsageError, match="model 2 of the ensemble does not fit the first: its output has another tok"):
-        ensembled([system, other])
+    said = "model 2 of the ensemble does not fit the first: its output has another tok"
+    refuses(UsageError, said, ensembled, [system, other])
     other = System(**system.arguments | {"inputs": {"source": small.text(tokenizer)}})
     refuses(UsageError, "its input 'source' is another field", ensembled, [system, other])
     refuses(UsageError, "it reads nothing, not source", ensembled, [system, lm])
@@ -148,16 +142,14 @@ def test_a_ctc_head_alone(folders, tmp_path):
     for size in (1, 3):
         assert texts(system.hypotheses(TEXTS[::-1], batch_size=size)) == texts(greedy)[::-1]
     refuses(UsageError, "GreedySearch needs a decoder", lambda: system.hypotheses(TEXTS, search=GreedySearch()))
-    with pytest.raises(UsageError, match="CtcPrefixSearch does not search the outputs of a decoder"):
-        System.load(folders / "model").hypotheses(TEXTS, search=CtcPrefixSearch())
+    plain, said = System.load(folders / "model"), "CtcPrefixSearch does not search the outputs of a decoder"
+    refuses(UsageError, said, plain.hypotheses, TEXTS, search=CtcPrefixSearch())
     system.save(tmp_path / "ctc")
     assert type(System.load(tmp_path / "ctc")) is CtcSystem
     english = System(**System.load(folders / "lm").arguments | {"target_languages": ["en"]})
     fused = with_language_model(system, english, 0.1)
-    assert all(
-        one[0].score < other[0].score
-        for one, other in zip(fused.hypotheses(TEXTS), system.hypotheses(TEXTS), strict=True)
-    )
+    for one, other in zip(fused.hypotheses(TEXTS), system.hypotheses(TEXTS), strict=True):
+        assert one[0].score < other[0].score
 
 
 def test_decoder_and_ctc_head_judge_together(folders, tmp_path):
@@ -252,8 +244,8 @@ def test_masks_from_files(folders, tmp_path):
         printed = run("translate", folders / "model", f"--{name}", tmp_path / "some", text="one two\n")
         assert printed == found[0][0].texts["translation"] + "\n"
     (tmp_path / "wrong").write_text("eins\nnowhere\n", encoding="utf-8")
-    with pytest.raises(DataError, match="wrong: line [12]: '.*' is no symbol"):
-        run("translate", folders / "model", "--allowed", tmp_path / "wrong", text="one\n")
+    wrong = ["translate", folders / "model", "--allowed", tmp_path / "wrong"]
+    refuses(DataError, "wrong: line [12]: '.*' is no symbol", run, *wrong, text="one\n")
 
 
 def test_evaluate_shares_the_options(folders, tmp_path):
@@ -290,9 +282,9 @@ def test_rescore_gives_search_its_own_scores_back(folders, tmp_path):
     assert len((tmp_path / "both.tsv").read_text().splitlines()) == 5
     printed = run("rescore", folders / "lm", folders / "test.arrow")
     assert printed.split("\t")[1] == "perplexity" and float(printed.split("\t")[2]) > 50
-    with pytest.raises(DataError, match="4 rows, but there are 1 outputs"):
-        (tmp_path / "outputs").write_text("eins\n")
-        run("rescore", model, folders / "test.arrow", "--outputs", tmp_path / "outputs")
+    (tmp_path / "outputs").write_text("eins\n")
+    few = ["rescore", model, folders / "test.arrow", "--outputs", tmp_path / "outputs"]
+    refuses(DataError, "4 rows, but there are 1 outputs", run, *few)
 
 
 @pytest.mark.parametrize(
@@ -318,10 +310,7 @@ def test_more_of_them():
     refuses(UsageError, "--samples 2 needs --sample", lambda: search_for(SearchOptions(), samples=2))
     refuses(UsageError, "use --samples", lambda: search_for(SearchOptions(sample=True), n_best=2))
     refuses(UsageError, "--lm-weight needs --lm", lambda: ModelOptions(lm_weight=0.5).check())
-    with pytest.raises(UsageError, match="--ctc-weight must be at least 0 and below 1, not 1.5"):
-        ModelOptions(ctc_weight=1.5).check()
-    with pytest.raises(UsageError, match="above 0 and at most 10,000, not -1"):
-        ModelOptions(lm=Path("x"), lm_weight=-1.0).check()
-    with pytest.raises(UsageError, match="must be a number above 0 and at most 10,000"):
-        ModelOptions(lm=Path("x"), lm_weight=0.0).check()
+    refuses(UsageError, "--ctc-weight must be at least 0 and below 1, not 1.5", ModelOptions(ctc_weight=1.5).check)
+    refuses(UsageError, "above 0 and at most 10,000, not -1", ModelOptions(lm=Path("x"), lm_weight=-1.0).check)
+    refuses(UsageError, "must be a number above 0 and at most 10,000", ModelOptions(lm=Path("x"), lm_weight=0.0).check)
     assert search_for(SearchOptions(beam=1)).arguments["rules"].bans == []

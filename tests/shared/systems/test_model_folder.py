@@ -11,7 +11,7 @@ from dragoman.shared.machine.workspace import PhaseRecord
 from dragoman.shared.systems import model_folder as module
 from dragoman.shared.systems.combining import load_combined
 from dragoman.shared.systems.model_folder import model_folder
-from tests.small import refuses
+from tests.small import refusal, refuses
 
 MODEL = Path("tests/golden/model")
 STARTED = {"fingerprint": "f", "outputs": []}
@@ -64,8 +64,8 @@ def test_a_run_without_a_model_says_how_far_it_is(tmp_path):
     for update in ("00000100", "00000020"):
         (tmp_path / "fit" / "checkpoints" / update).mkdir(parents=True)
         (tmp_path / "fit" / "checkpoints" / update / "meta.json").write_text(json.dumps({"update": int(update)}))
-    with pytest.raises(DataError, match=r"checkpoints/00000100 is the newest\) become a model at the end of the run"):
-        model_folder(tmp_path)
+    newest = r"checkpoints/00000100 is the newest\) become a model at the end of the run"
+    refuses(DataError, newest, model_folder, tmp_path)
 
 
 def test_whatever_loads_a_model_takes_a_run(tmp_path, made):
@@ -93,22 +93,21 @@ def test_whatever_loads_a_model_takes_a_run(tmp_path, made):
 )
 def test_settings_that_describe_no_model(text, said, tmp_path):
     (tmp_path / "config.json").write_text(text.replace("FORMAT", json.dumps(module.FORMAT)))
-    with pytest.raises(DataError) as error:
-        module.read_config(tmp_path)
-    assert str(error.value).startswith(f"{tmp_path}/{said}") and "\n" not in str(error.value)
+    complaint = refusal(DataError, module.read_config, tmp_path)
+    assert complaint.startswith(f"{tmp_path}/{said}") and "\n" not in complaint
 
 
 def test_settings_that_describe_one(tmp_path):
     config = {"format": module.FORMAT, "system": {}}
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert module.read_config(tmp_path) == config
-    with pytest.raises(DataError, match=rf"^{tmp_path}/none: not a model folder \(it has no config.json\)$"):
-        module.read_config(tmp_path / "none")
+    complaint = refusal(DataError, module.read_config, tmp_path / "none")
+    assert complaint == f"{tmp_path}/none: not a model folder (it has no config.json)"
 
 
 def test_what_cannot_be_built_names_the_file(tmp_path):
-    with pytest.raises(DataError, match=f"^{tmp_path}/config.json: ValueError: .*'Nothing' is not a class"):
-        module.build_described({"class": "Nothing", "arguments": {}}, tmp_path)
+    said = f"^{tmp_path}/config.json: ValueError: .*'Nothing' is not a class"
+    refuses(DataError, said, module.build_described, {"class": "Nothing", "arguments": {}}, tmp_path)
     assert module.build_described({"a": 1}, tmp_path) == {"a": 1}
 
 
@@ -117,11 +116,8 @@ def test_a_place_that_holds_something_else_is_kept(tmp_path):
     module.check_place(tmp_path)
     (tmp_path / "thesis.txt").touch()
     for place in (tmp_path, tmp_path / "thesis.txt"):
-        with pytest.raises(DataError) as error:
-            module.check_place(place)
-        assert str(error.value) == (
-            f"{place}: holds something other than a model, which would be lost: give another place"
-        )
+        said = f"{place}: holds something other than a model, which would be lost: give another place"
+        assert refusal(DataError, module.check_place, place) == said
     (tmp_path / "config.json").touch()
     module.check_place(tmp_path)
 

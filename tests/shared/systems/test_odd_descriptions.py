@@ -28,6 +28,8 @@ from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.nn.subsampler import Conv1dSubsampler
 from dragoman.shared.nn.transformer import Decoder, Encoder, Layer
 from dragoman.shared.nn.translator import Translator
+from tests import small
+from tests.small import refuses
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 VALUES: tuple[Any, ...] = (None, True, 5, -3, 0, 10**9, 10**30, 0.5, 1e308, "x", "", [], [1], {}, {"a": 1})
@@ -67,13 +69,8 @@ def speech_folder(folder: Path) -> Path:
         decoder=Decoder(layer=Layer(memories=["source"], **layer), **stack),
         projection=TiedProjection(embedding=target, bias=True),
     )
-    System(
-        model=model,
-        inputs={"speech": SpeechField(speeds=[1.0])},
-        output=TextField(column="target_text", tokenizer=tokenizer, language_column="target_language"),
-        source_languages=["en"],
-        target_languages=["de"],
-    ).save(folder)
+    output = TextField(column="target_text", tokenizer=tokenizer, language_column="target_language")
+    small.system(tokenizer, model, inputs={"speech": SpeechField(speeds=[1.0])}, output=output).save(folder)
     return folder
 
 
@@ -153,34 +150,37 @@ MODEL = ("system", "arguments", "model", "arguments")
 
 @pytest.mark.parametrize("name", ["origin", "files"])
 def test_what_stands_beside_the_system(name: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=rf"config\.json: {name} is 5, not"):
-        System.load(changed(tmp_path / "model", name, value=5))
+    refuses(DataError, rf"config\.json: {name} is 5, not", System.load, changed(tmp_path / "model", name, value=5))
 
 
-def test_layers_without_end_are_not_built(tmp_path: Path) -> None:
-    way = (*MODEL, "encoder", "arguments", "layers")
-    with pytest.raises(DataError, match=r"config\.json: Encoder: layers must be between 1 and 1,000, not 1000000000"):
-        System.load(changed(tmp_path / "many", *way, value=10**9))
-    with pytest.raises(DataError, match=r"config\.json: describes more than \d+ tensors, and its weights are \d+"):
-        System.load(changed(tmp_path / "some", *way, value=1000))
+@pytest.mark.parametrize(
+    ("part", "value", "said"),
+    [
+        (("encoder", "arguments", "layers"), 10**9, "Encoder: layers must be between 1 and 1,000, not 1000000000"),
+        (("encoder", "arguments", "layers"), 1000, r"describes more than \d+ tensors, and its weights are \d+"),
+    ],
+)
+def test_layers_without_end_are_not_built(part: tuple, value: int, said: str, tmp_path: Path) -> None:
+    folder = changed(tmp_path / "model", *MODEL, *part, value=value)
+    refuses(DataError, rf"config\.json: {said}", System.load, folder)
 
 
 def test_sizes_are_compared_with_the_weights_before_they_take_memory(tmp_path: Path) -> None:
     way = (*MODEL, "decoder", "arguments", "layer", "arguments", "feedforward")
     shape = r"decoder\.layers\.0\.inner\.weight is \(\d+, 24\) instead of \(4000000000, 24\)"
-    with pytest.raises(DataError, match=rf"model\.safetensors: does not fit the model: .*{shape}"):
-        System.load(changed(tmp_path / "model", *way, value=4 * 10**9))
+    folder = changed(tmp_path / "model", *way, value=4 * 10**9)
+    refuses(DataError, rf"model\.safetensors: does not fit the model: .*{shape}", System.load, folder)
 
 
 def test_a_model_beyond_the_memory_is_refused_with_both_figures(tmp_path: Path, monkeypatch: Any) -> None:
-    folder = shutil.copytree(GOLDEN, tmp_path / "model")
     monkeypatch.setattr(memory, "available_memory", lambda device="cpu": 1024)
-    with pytest.raises(DataError, match=r"config\.json: .* needs about .* of memory on cpu, but only 1\.0 KB is avail"):
-        System.load(folder)
+    refuses(
+        DataError, r"config\.json: .* needs about .* of memory on cpu, but only 1\.0 KB is avail", System.load, GOLDEN
+    )
 
 
 @pytest.mark.parametrize(
-    "value", ["/etc/passwd", {"asset": "/etc/passwd"}, {"asset": ".."}, {"asset": ""}, {"asset": 5}]
+    "value", ["/etc/passwd", {"asset": "/etc/passwd"}, {"asset": ".."}, {"asset": "../x"}, {"asset": ""}, {"asset": 5}]
 )
 def test_files_outside_of_the_folder_are_never_opened(value: Any, tmp_path: Path) -> None:
     folder = changed(tmp_path / "model", "system", "arguments", "output", "arguments", "tokenizer", value=None)
@@ -189,13 +189,11 @@ def test_files_outside_of_the_folder_are_never_opened(value: Any, tmp_path: Path
     assert tokenizers
     config = replaced(config, tokenizers[0], value)
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    with pytest.raises(DataError, match=r"config\.json: ValueError: .* is not a file of the model folder"):
-        System.load(folder)
+    refuses(DataError, r"config\.json: ValueError: .* is not a file of the model folder", System.load, folder)
 
 
 def test_types_that_no_model_computes_with_are_refused(tmp_path: Path) -> None:
     folder = shutil.copytree(GOLDEN, tmp_path / "model")
     name = next(iter(System.load(folder).state_dict()))
     save_file({name: torch.zeros(2, dtype=torch.float8_e5m2)}, folder / "model.safetensors")
-    with pytest.raises(DataError, match=rf"model\.safetensors: {name} is of type F8_E5M2, and models hold F64"):
-        System.load(folder)
+    refuses(DataError, rf"model\.safetensors: {name} is of type F8_E5M2, and models hold F64", System.load, folder)

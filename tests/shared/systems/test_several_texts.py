@@ -10,6 +10,8 @@ from dragoman.shared.padded import Padded
 from tests import small
 from tests.test_nouns import WORDS, embedding
 
+ROWS = [{"id": w, "source_text": w, "source_language": "en", "target_language": "de"} for w in WORDS]
+
 
 @pytest.fixture(scope="module")
 def tokenizer():
@@ -34,11 +36,10 @@ def test_one_folder_reads_either_input_and_writes_either_text(tokenizer, other_t
     several(tokenizer, other_tokenizer).save(tmp_path / "model")
     system = System.load(tmp_path / "model")
     search = BeamSearch(beam=3, rules=Rules(maximum_length_extra=6))
-    rows = [{"id": w, "source_text": w, "source_language": "en", "target_language": "de"} for w in WORDS]
     for name, side in (("source", "target"), ("second", "target"), ("source", "source"), ("second", "source")):
         writes = {"target": "translation", "source": "transcript"}[side]
         task = system.for_task(reads=[name], writes=writes)
-        batch = collate(rows, {name: system.inputs[name]}, np.random.default_rng(0))
+        batch = collate(ROWS, {name: system.inputs[name]}, np.random.default_rng(0))
         assert list(batch.fields) == [name]
         start = Padded.from_sequences([torch.tensor([tokenizer.id({"target": "<de>", "source": "<en>"}[side])])] * 6)
         wanted = search.search(system.model, batch, prefix=start, end=tokenizer.eos, padding=tokenizer.pad)
@@ -56,11 +57,7 @@ def test_one_folder_reads_either_input_and_writes_either_text(tokenizer, other_t
 
 def test_a_forced_beginning_is_continued_as_the_model_says(tokenizer, other_tokenizer):
     system = several(tokenizer, other_tokenizer)
-    data = collate(
-        [{"id": w, "source_text": w, "source_language": "en", "target_language": "de"} for w in WORDS],
-        system.input_fields,
-        np.random.default_rng(0),
-    )
+    data = collate(ROWS, system.input_fields, np.random.default_rng(0))
     beginnings = [tokenizer.encode(word[:size]) for word, size in zip(WORDS, (0, 1, 2, 3, 0, 2), strict=True)]
     rules = Rules(maximum_length_extra=6)
     found = system.translate_batch(data, GreedySearch(rules=rules), forced=beginnings)

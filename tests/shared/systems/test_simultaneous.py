@@ -16,7 +16,7 @@ from dragoman.shared.padded import Padded
 from dragoman.shared.sound.audio import SAMPLE_RATE
 from dragoman.shared.systems.policies import AlignAtt, Hold, LocalAgreement, WaitK
 from dragoman.shared.systems.simultaneous import Guess, Listener, listen
-from tests.small import GOLDEN
+from tests.small import GOLDEN, refuses
 
 SHORT = Rules(maximum_length_extra=8)
 
@@ -59,9 +59,6 @@ def heard(listener, chunks):
     return [*found, listener.hear(chunks[-1], last=True)]
 
 
-# -- policies -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("policy", "given", "wanted"),
     [
@@ -97,11 +94,7 @@ def test_what_attends_to_the_last_frames_is_not_certain_nor_what_follows_it():
     "make", [lambda: LocalAgreement(agree=1), lambda: Hold(tokens=0), lambda: AlignAtt(frames=0), lambda: WaitK(k=0)]
 )
 def test_numbers_that_make_no_sense_are_refused(make):
-    with pytest.raises(UsageError, match="must be at least"):
-        make()
-
-
-# -- listeners ------------------------------------------------------------------------------------------------------
+    refuses(UsageError, "must be at least", make)
 
 
 def test_whole_words_are_written_as_soon_as_two_outputs_agree(scripted):
@@ -248,21 +241,15 @@ def test_sound_is_encoded_once_a_chunk(system):
 
 
 def test_what_cannot_listen_is_refused(system, monkeypatch):
-    with pytest.raises(UsageError, match="CtcGreedySearch does not search the outputs of a decoder"):
-        Listener(system, Hold(), search=CtcGreedySearch())
-    with pytest.raises(UsageError, match="target language 'fr' is unknown"):
-        Listener(system, Hold(), target_language="fr")
-    with pytest.raises(UsageError, match="the decoder has layers 1 to 1, not 2"):
-        Listener(system, AlignAtt(layer=2), search=GreedySearch(rules=SHORT)).hear(noise(0.5))
-    with monkeypatch.context() as patch:
-        patch.setattr(type(system.model.embeddings["speech"]), "lengths", lambda self, samples: samples)
-        with pytest.raises(UsageError, match="is not in step with the sound"):
-            Listener(system, AlignAtt(), search=GreedySearch(rules=SHORT)).hear(noise(0.5))
-    with pytest.raises(UsageError, match="only a system that reads speech"):
-        Listener(package.load(GOLDEN, device="cpu"), Hold())
-
-
-# -- long recordings ------------------------------------------------------------------------------------------------
+    said = "CtcGreedySearch does not search the outputs of a decoder"
+    refuses(UsageError, said, Listener, system, Hold(), search=CtcGreedySearch())
+    refuses(UsageError, "target language 'fr' is unknown", Listener, system, Hold(), target_language="fr")
+    late = Listener(system, AlignAtt(layer=2), search=GreedySearch(rules=SHORT))
+    refuses(UsageError, "the decoder has layers 1 to 1, not 2", late.hear, noise(0.5))
+    monkeypatch.setattr(type(system.model.embeddings["speech"]), "lengths", lambda self, samples: samples)
+    quick = Listener(system, AlignAtt(), search=GreedySearch(rules=SHORT))
+    refuses(UsageError, "is not in step with the sound", quick.hear, noise(0.5))
+    refuses(UsageError, "only a system that reads speech", Listener, package.load(GOLDEN, device="cpu"), Hold())
 
 
 class Loud:

@@ -7,6 +7,7 @@ import torch
 
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.systems.sound_arrays import as_files, mono
+from tests.small import refuses
 
 RATE = 22050
 
@@ -72,25 +73,19 @@ def test_sixteen_bits_are_read_as_soundfile_reads_them(wave, tmp_path):
     ],
 )
 def test_what_is_no_sound_is_refused(array, error, match):
-    with pytest.raises(error, match=match):
-        mono(array, "x")
+    refuses(error, match, mono, array, "x")
 
 
 def test_a_rate_belongs_to_arrays(wave):
-    with (
-        pytest.raises(UsageError, match=r"inputs\[1\] is an array: give its sample_rate"),
-        as_files(["a.wav", wave], None, speech=True),
+    for inputs, rate, speech, said in (
+        (["a.wav", wave], None, True, r"inputs\[1\] is an array: give its sample_rate"),
+        (["a.wav"], 16000, True, "sound files have their own"),
+        (["a"], 16000, False, "this system reads text"),
+        *(([wave], bad, True, "sample_rate must be") for bad in (999, 1_000_001, float("nan"), "16000", True, 16000.5)),
     ):
-        pass
-    for rate in (999, 1_000_001, float("nan"), "16000", True, 16000.5):
-        with pytest.raises(UsageError, match="sample_rate must be"), as_files([wave], rate, speech=True):
-            pass
+        refuses(UsageError, said, as_files(inputs, rate, speech=speech).__enter__)
     for rate in (1000, 1_000_000, 8000.0, np.int64(16000)):
         with as_files([wave], rate, speech=True) as [item]:
             assert soundfile.info(item).samplerate == rate
-    with pytest.raises(UsageError, match="sound files have their own"), as_files(["a.wav"], 16000, speech=True):
-        pass
-    with pytest.raises(UsageError, match="this system reads text"), as_files(["a"], 16000, speech=False):
-        pass
     with as_files([wave], None, speech=False) as [item]:
         assert item is wave  # for the system to refuse

@@ -62,9 +62,6 @@ def assert_same(one, other, tolerance=1e-5):
     assert flat(one)[1] == pytest.approx(flat(other)[1], abs=tolerance)
 
 
-# -- text ------------------------------------------------------------------------------------------------------------
-
-
 def test_one_sentence_gives_a_text_and_many_give_hypotheses(tokenizer):
     system = make(tokenizer)
     found = system.hypotheses(WORDS, search=SEARCH)
@@ -175,14 +172,12 @@ def test_what_an_output_begins_with_may_depend_on_the_source_and_demands_hold_in
         found(System(**system.arguments | {"start_symbols": 3}).eval(), "en")
     assert describe(ensembled([demanding, demanding]).bans) == describe(bans)
     other = System(**demanding.arguments | {"output": TextField(**field.arguments | {"prefix": ["<de>", "<en>"]})})
-    with pytest.raises(UsageError, match="its output in 'de' begins with other symbols"):
-        ensembled([demanding, other.eval()])
+    refuses(UsageError, "its output in 'de' begins with other symbols", ensembled, [demanding, other.eval()])
 
 
 @pytest.mark.parametrize("size", [0, -1])
 def test_batch_size(tokenizer, size):
-    with pytest.raises(UsageError, match=f"batch_size .*{size}"):
-        make(tokenizer).translate("abc", batch_size=size)
+    refuses(UsageError, f"batch_size .*{size}", make(tokenizer).translate, "abc", batch_size=size)
 
 
 def test_inputs_of_the_other_kind(tokenizer, tmp_path):
@@ -201,9 +196,6 @@ def test_inputs_of_the_other_kind(tokenizer, tmp_path):
     refuses(DataError, "a folder, not a sound file", speech.translate, tmp_path)
     os.mkfifo(tmp_path / "pipe.wav")
     refuses(DataError, "pipe.wav: a named pipe, not a sound file", speech.translate, tmp_path / "pipe.wav")
-
-
-# -- sound -----------------------------------------------------------------------------------------------------------
 
 
 def sound(path, *parts, rate=SAMPLE_RATE):
@@ -292,14 +284,8 @@ def test_segments_are_joined_as_the_language_is_written(tokenizer, tmp_path):
     japanese = make(tokenizer, "speech", Ear, target_languages=["ja"])
     found = japanese.hypotheses([path], maximum_seconds=3, keep_silence=True)
     assert found[0][0].texts == {"translation": "9 3", "transcript": "9 3"}  # two numbers are not one
-    recogniser = Ear(
-        model=japanese.model,
-        inputs=japanese.inputs,
-        output=TextField(column="source_text", tokenizer=tokenizer),
-        output_name="transcript",
-        source_languages=["ja"],
-        target_languages=["de"],
-    )
+    spoken = {"output": small.text(tokenizer), "output_name": "transcript"}
+    recogniser = make(tokenizer, "speech", Ear, source_languages=["ja"], **spoken)
     assert recogniser.translate(path, maximum_seconds=3, keep_silence=True) == "9 3"
 
 
@@ -334,10 +320,8 @@ def test_an_empty_segment_leaves_no_space(tokenizer, tmp_path):
 
 def test_a_real_model_reads_a_long_file(tokenizer, tmp_path):
     system = make(tokenizer, "speech")
-    parts = [(1.5, 300), (0.5, 0), (1.5, 800)]
-    found = system.hypotheses(
-        [sound(tmp_path / "a.wav", *parts, rate=22050)], search=SEARCH, maximum_seconds=2, keep_silence=True
-    )
+    path = sound(tmp_path / "a.wav", (1.5, 300), (0.5, 0), (1.5, 800), rate=22050)
+    found = system.hypotheses([path], search=SEARCH, maximum_seconds=2, keep_silence=True)
     assert len(found) == len(found[0]) == 1 and np.isfinite(found[0][0].score)
 
 
@@ -397,18 +381,8 @@ def test_the_command_skips_silence_or_keeps_it(tokenizer, tmp_path):
     quiet, one = tmp_path / "quiet.wav", tmp_path / "one.wav"
     soundfile.write(quiet, np.zeros(8000), SAMPLE_RATE)
     soundfile.write(one, np.ones(1), SAMPLE_RATE)
-    command = [
-        sys.executable,
-        "-m",
-        "dragoman.cli.main",
-        "translate",
-        tmp_path / "model",
-        quiet,
-        one,
-        "--device",
-        "cpu",
-    ]
-    command += ["--from", "en", "--to", "de", "--beam", "2", "--maximum-length-extra", "4"]
+    command = [sys.executable, "-m", "dragoman.cli.main", "translate", tmp_path / "model", quiet, one]
+    command += "--device cpu --from en --to de --beam 2 --maximum-length-extra 4".split()
     done = subprocess.run([*command, "--speech-detector", "levels"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"{quiet}\t\n{one}\t\n")
     assert f"{quiet}: no speech from 0.00 to 0.50 s: skipped (detector: levels and spectrum" in done.stderr
@@ -421,20 +395,14 @@ def test_the_command_skips_silence_or_keeps_it(tokenizer, tmp_path):
         assert refused.returncode == 2 and reason in refused.stderr
 
 
-# -- the folder ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["source", "speech"])
 def test_a_folder_gives_the_same_output(tokenizer, kind, tmp_path):
     system = make(tokenizer, kind)
     items = WORDS if kind == "source" else [sound(tmp_path / "a.wav", (1, 300))]
     before = system.hypotheses(items, search=SEARCH)
     system.train().save(tmp_path / "model")
-    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == [
-        "config.json",
-        "model.safetensors",
-        "tokenizer.model",
-    ]
+    files = sorted(p.name for p in (tmp_path / "model").iterdir())
+    assert files == ["config.json", "model.safetensors", "tokenizer.model"]
     assert len({p.stat().st_mode for p in (tmp_path / "model").iterdir()}) == 1  # all may be read by the same people
     again = System.load(tmp_path / "model")
     assert not any(part.training for part in again.modules())
@@ -513,16 +481,6 @@ def test_a_lost_tokenizer_is_named(tokenizer, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-class Bomb:
-    """Leaves a trace where it is unpickled."""
-
-    def __init__(self, trace):
-        self.trace = trace
-
-    def __reduce__(self):
-        return open, (str(self.trace), "w")
-
-
 def edited(change):
     def edit(folder):
         config = json.loads((folder / "config.json").read_text())
@@ -541,12 +499,24 @@ def tensors(change):
     return edit
 
 
+def each_tensor(change):
+    return tensors(lambda state: state.update({name: change(tensor) for name, tensor in state.items()}))
+
+
+def of_class(name):
+    return edited(lambda config: config["system"].update({"class": name}))
+
+
+def argued(**changes):
+    return edited(lambda config: config["system"]["arguments"].update(changes))
+
+
 def truncate(name, size):
     return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:size])
 
 
 def bomb(name):
-    return lambda folder: (folder / name).write_bytes(pickle.dumps(Bomb(folder / "exploded")))
+    return lambda folder: (folder / name).write_bytes(pickle.dumps(small.Bomb(folder / "exploded")))
 
 
 @pytest.mark.parametrize(
@@ -565,47 +535,24 @@ def bomb(name):
         (lambda f: (f / "config.json").write_text("[" * 99999), "config.json: .*nested more than 100 levels deep"),
         (edited(lambda c: c.pop("system")), "needs 'format' and 'system'"),
         (edited(lambda c: c.update(format=2)), "format 2 is not the known one, 1"),
-        (edited(lambda c: c["system"].update({"class": "os.system"})), "'os.system' is not a class of this project"),
-        (edited(lambda c: c["system"].update({"class": "subprocess.Popen"})), "not a class of this project"),
-        (
-            edited(lambda c: c["system"].update({"class": "dragoman.shared.machine.files.sync"})),
-            "not a class that a model folder may",
-        ),
-        (
-            edited(lambda c: c["system"].update({"class": "dragoman.shared.systems.system.json"})),
-            "not a class that a model folder may",
-        ),
-        (edited(lambda c: c["system"].update({"class": "LaterSystem"})), "'LaterSystem' is not a class that a"),
-        (edited(lambda c: c["system"].update({"class": 5})), "5 is not the name of a class"),
+        (of_class("os.system"), "'os.system' is not a class of this project"),
+        (of_class("subprocess.Popen"), "not a class of this project"),
+        (of_class("dragoman.shared.machine.files.sync"), "not a class that a model folder may"),
+        (of_class("dragoman.shared.systems.system.json"), "not a class that a model folder may"),
+        (of_class("LaterSystem"), "'LaterSystem' is not a class that a"),
+        (of_class(5), "5 is not the name of a class"),
         (edited(lambda c: c["system"].update(arguments=[])), "the arguments of a System are named, not \\[\\]"),
-        (edited(lambda c: c["system"]["arguments"].update(colour="red")), "config.json: TypeError: .*colour"),
+        (argued(colour="red"), "config.json: TypeError: .*colour"),
         (edited(lambda c: c["system"]["arguments"].pop("model")), "config.json: TypeError: .*model"),
         (
             edited(lambda c: c.update(system=c["system"]["arguments"]["model"]["arguments"]["encoder"])),
             "describes a Encoder, not a System",
         ),
-        (
-            edited(lambda c: c["system"]["arguments"].update(output={"same_as": "/nowhere"})),
-            "same_as is '/nowhere', and no",
-        ),
-        (
-            edited(
-                lambda c: c["system"]["arguments"]["model"]["arguments"].update(
-                    embeddings={"source": {"asset": "../x"}}
-                )
-            ),
-            r"'\.\./x' is not a file of the model folder",
-        ),
+        (argued(output={"same_as": "/nowhere"}), "same_as is '/nowhere', and no"),
         (tensors(lambda s: s.pop(next(iter(s)))), r"model.safetensors: does not fit the model: missing model\."),
         (tensors(lambda s: s.update(extra=torch.ones(2))), "unexpected extra"),
-        (
-            tensors(lambda s: s.update({n: t.flatten()[:3].clone() for n, t in s.items()})),
-            r"is \(3,\) instead of .* and",
-        ),
-        (
-            tensors(lambda s: s.update({n: t.long() for n, t in s.items()})),
-            "holds torch.int64 instead of torch.float32",
-        ),
+        (each_tensor(lambda tensor: tensor.flatten()[:3].clone()), r"is \(3,\) instead of .* and"),
+        (each_tensor(torch.Tensor.long), "holds torch.int64 instead of torch.float32"),
         (bomb("model.safetensors"), "model.safetensors: not a readable"),
         (bomb("config.json"), "config.json: UnicodeDecodeError"),
         (bomb("tokenizer.model"), "tokenizer.model: not a SentencePiece model"),
@@ -623,9 +570,9 @@ def test_a_bad_folder_is_one_line_that_names_the_file(tokenizer, tmp_path, harm,
 
 def test_a_pickle_in_place_of_a_folder_is_not_opened(tokenizer, tmp_path):
     file = tmp_path / "model.pt"
-    torch.save({"model": Bomb(tmp_path / "exploded")}, file)
+    torch.save({"model": small.Bomb(tmp_path / "exploded")}, file)
     refuses(DataError, r"model\.pt: not a model folder", System.load, file)
     assert not (tmp_path / "exploded").exists()
     refuses(DataError, "missing: not a model folder", System.load, tmp_path / "missing")
-    pickle.loads(pickle.dumps(Bomb(tmp_path / "exploded"))).close()
+    pickle.loads(pickle.dumps(small.Bomb(tmp_path / "exploded"))).close()
     assert (tmp_path / "exploded").exists()  # it would have left its trace

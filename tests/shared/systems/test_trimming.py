@@ -27,9 +27,7 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def manifest(path: Path, pairs: list[tuple[str, str]]) -> str:
-    languages = {"source_language": "en", "target_language": "de"}
-    rows = [{"id": str(i), "source_text": s, "target_text": t} | languages for i, (s, t) in enumerate(pairs)]
-    return str(Manifest.write(path, rows).path)
+    return str(Manifest.write(path, [small.row(i, *pair) for i, pair in enumerate(pairs)]).path)
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +71,8 @@ def test_logits_of_what_is_kept_do_not_change(original, tmp_path):
         ids = torch.tensor([system.output.tokenizer.encode(texts[0])])
         tokens = Padded(ids, torch.tensor([ids.shape[1]]))
         with torch.no_grad():
-            logits.append(
-                system.model.project(system.model.decode(tokens, system.model.encode(Batch({"source": tokens}))))
-            )
+            states = system.model.decode(tokens, system.model.encode(Batch({"source": tokens})))
+            logits.append(system.model.project(states))
     kept = systems[1].output.tokenizer.kept
     torch.testing.assert_close(logits[1], logits[0][..., kept])
 
@@ -157,8 +154,8 @@ def test_lists_that_are_none_are_refused(content, said, tmp_path):
 def test_a_list_with_the_number_behind_the_last_is_refused(tmp_path):
     tokenizer = System.from_description(GOLDEN / "model").output.tokenizer
     (tmp_path / "kept.json").write_text(str([*range(tokenizer.size + 1)]))
-    with pytest.raises(DataError, match=f"not a list of ids below {tokenizer.size}"):
-        TrimmedTokenizer(tokenizer=tokenizer, kept=str(tmp_path / "kept.json"))
+    said = f"not a list of ids below {tokenizer.size}"
+    refuses(DataError, said, TrimmedTokenizer, tokenizer=tokenizer, kept=str(tmp_path / "kept.json"))
 
 
 class SymbolCounts(Described, nn.Module):

@@ -6,7 +6,6 @@ import soundfile
 import torch
 
 from dragoman import System, UsageError
-from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.generator import Encoding
@@ -15,6 +14,7 @@ from dragoman.shared.systems.ctc_system import CtcSystem
 from dragoman.shared.systems.timed import TimedText
 from dragoman.shared.systems.word_times import aligned_field, aligned_text, timed_words, word_times, words_of_segments
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from tests import small
 from tests.small import GOLDEN
 
 
@@ -45,15 +45,9 @@ def tokenizer():
 
 def system_of(tokenizer, emitted):
     model = Positions(tokenizer.size, tokenizer.blank, emitted)
-    field = TextField(column="source_text", tokenizer=tokenizer)
-    return CtcSystem(
-        model=model,
-        inputs={"speech": SpeechField()},
-        output=field,
-        output_name="transcript",
-        source_languages=["en"],
-        target_languages=["en"],
-    )
+    options = {"output_name": "transcript", "source_languages": ["en"], "target_languages": ["en"]}
+    inputs = {"speech": SpeechField()}
+    return small.system(tokenizer, model, cls=CtcSystem, inputs=inputs, output=small.text(tokenizer), **options)
 
 
 def test_a_word_lasts_from_its_first_piece_to_its_last(tokenizer, tmp_path):
@@ -64,13 +58,7 @@ def test_a_word_lasts_from_its_first_piece_to_its_last(tokenizer, tmp_path):
     places = [3 + 2 * number for number in range(len(flat))]
     seconds = (places[-1] + 4) / 10
     soundfile.write(tmp_path / "a.wav", np.full(int(16000 * (1.5 + seconds)), 0.1), 16000)
-    row = {
-        "id": "a",
-        "audio": str(tmp_path / "a.wav"),
-        "start": 1.5,
-        "duration": seconds,
-        "source_text": " ".join(words),
-    }
+    row = {"id": "a", "audio": str(tmp_path / "a.wav"), "start": 1.5, "duration": seconds}
     row |= {"source_text": " ".join(words), "source_language": "en", "target_language": "en"}
     system = system_of(tokenizer, dict(zip(places, flat, strict=True)))
     [found, short] = word_times(system, [row, row | {"duration": 0.1}], budget=Budget(rows=2))
@@ -113,8 +101,8 @@ def test_a_system_without_a_head_has_no_times_of_words():
     system = System.load(GOLDEN)
     system.ctc_output = None
     assert aligned_field(system) is None
-    with pytest.raises(UsageError, match="come from a CTC head, which this system does not have"):
-        word_times(system, [], budget=Budget(rows=2))
+    said = "come from a CTC head, which this system does not have"
+    small.refuses(UsageError, said, word_times, system, [], budget=Budget(rows=2))
 
 
 def test_the_model_computes_in_the_type_for_which_its_matrices_were_stored(tokenizer, tmp_path, monkeypatch):
@@ -221,5 +209,5 @@ def test_words_of_segments_are_asked_for_where_there_is_text(tokenizer, monkeypa
     assert aligned_text(system) == "transcript"
     monkeypatch.setattr("dragoman.shared.systems.word_times.aligned_field", lambda system: None)
     assert aligned_text(system) is None
-    with pytest.raises(UsageError, match="^the times of words need a CTC head on a text that the system writes$"):
-        words_of_segments(system, "talk.wav", segments)
+    said = "^the times of words need a CTC head on a text that the system writes$"
+    small.refuses(UsageError, said, words_of_segments, system, "talk.wav", segments)

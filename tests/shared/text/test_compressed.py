@@ -16,6 +16,7 @@ from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.text.compressed import opened
 from dragoman.shared.text.lines import count_lines, read_lines
 from dragoman.st.corpora.tsv import Tsv
+from tests.small import refuses
 
 WRITERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 PAIR = {"source_language": "en", "target_language": "de"}
@@ -27,8 +28,7 @@ def test_lines_of_a_compressed_file(tmp_path, ending):
     path.write_bytes(WRITERS[ending]("\ufeffÄ\nb\r\nc".encode()))
     assert [*read_lines(path)] == ["Ä", "b", "c"] and count_lines(path) == 3
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(DataError, match=r"train\.en\.\w+: cannot be read"):
-        list(read_lines(path))
+    refuses(DataError, r"train\.en\.\w+: cannot be read", list, read_lines(path))
 
 
 @pytest.mark.parametrize("ending", WRITERS)
@@ -62,8 +62,7 @@ def test_monolingual_and_iwslt_and_tables(tmp_path):
 def test_two_files_of_one_name_are_refused(tmp_path, other):
     for name in ("train.en", "train.de", other):
         (tmp_path / name).write_bytes(b"One.\n")
-    with pytest.raises(DataError, match=rf"train\.en: both this and {other} are there"):
-        Moses(root=tmp_path, **PAIR)
+    refuses(DataError, rf"train\.en: both this and {other} are there", Moses, root=tmp_path, **PAIR)
 
 
 @pytest.mark.parametrize("ending", ["zst", "zip", "rar", "7z", "lz4", "Z", "lzma"])
@@ -97,5 +96,4 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, kind):
         pass
     if kind in ("pipe", "device"):
         (tmp_path / "train.de").write_text("Eins.\n")
-        with pytest.raises(DataError, match=messages[kind]):
-            prepare(Moses(root=tmp_path, **PAIR), tmp_path / "out", workers=1)
+        refuses(DataError, messages[kind], prepare, Moses(root=tmp_path, **PAIR), tmp_path / "out", workers=1)

@@ -56,9 +56,8 @@ def test_beside_a_tab_spaces_are_inside_of_words(tmp_path):
 
 
 def test_probabilities_stand_behind_a_second_tab(tmp_path):
-    (tmp_path / "en-de.txt").write_text(
-        "dog\thund\t0.75\ndog\tköter\t0.25\ncat\tkatze\nbig dog\tdogge\t1e-4\n", "utf-8"
-    )
+    lines = "dog\thund\t0.75\ndog\tköter\t0.25\ncat\tkatze\nbig dog\tdogge\t1e-4\n"
+    (tmp_path / "en-de.txt").write_text(lines, "utf-8")
     lexicon = Lexicon(files={"en-de": str(tmp_path / "en-de.txt")})
     found = lexicon.candidates("Dog", "en")
     assert found == [("de", "hund"), ("de", "köter")]
@@ -74,8 +73,8 @@ def test_probabilities_stand_behind_a_second_tab(tmp_path):
     assert lexicon.probabilities("dog", "en", found) is None
     for wrong in ("0", "1.5", "noun", "nan"):
         (tmp_path / "wrong.txt").write_text(f"cat\tkatze\ndog\thund\t{wrong}\n")
-        with pytest.raises(DataError, match=rf"wrong\.txt, line 2: a probability .* not '{wrong}'"):
-            Lexicon(files={"en-de": str(tmp_path / "wrong.txt")}).load()
+        lexicon = Lexicon(files={"en-de": str(tmp_path / "wrong.txt")})
+        refuses(DataError, rf"wrong\.txt, line 2: a probability .* not '{wrong}'", lexicon.load)
 
 
 def test_top_counts_words_not_lines(files):
@@ -105,16 +104,13 @@ def test_both_ways_and_depth_lead_from_one_language_to_another(files):
 )
 def test_a_broken_file_is_named_with_its_line(content, message, tmp_path):
     (tmp_path / "en-de.txt").write_bytes(content)
-    with pytest.raises(DataError, match=message):
-        Lexicon(files={"en-de": str(tmp_path / "en-de.txt")}).load()
+    refuses(DataError, message, Lexicon(files={"en-de": str(tmp_path / "en-de.txt")}).load)
 
 
 def test_wrong_arguments_are_refused(tmp_path, files):
-    with pytest.raises(DataError, match=r"en-it\.txt: there is no such file"):
-        Lexicon(files={"en-it": str(tmp_path / "en-it.txt")}).load()
+    refuses(DataError, r"en-it\.txt: there is no such file", Lexicon(files={"en-it": str(tmp_path / "en-it.txt")}).load)
     for direction in ("en", "en-en", "en-xx"):
-        with pytest.raises(UsageError, match="two different languages, such as 'en-de'"):
-            Lexicon(files={direction: files["en-de"]})
+        refuses(UsageError, "two different languages, such as 'en-de'", Lexicon, files={direction: files["en-de"]})
     refuses(UsageError, "top must be at least 1, not 0", Lexicon, files=files, top=0)
     refuses(UsageError, "depth must be at least 1, not 0", Lexicon, files=files, depth=0)
     assert Lexicon(files={"en-zh-CN": files["en-fr"]}).candidates("dog", "en") == [("zh-CN", "chien")]

@@ -9,7 +9,7 @@ from dragoman.shared.preparing.reader import Unusable
 from dragoman.shared.text import lines
 from dragoman.shared.text.lines import count_lines, further_references, read_header, read_lines, read_table
 from dragoman.shared.text.quoting import Dialect
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 
 def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
@@ -20,16 +20,14 @@ def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
     path.write_bytes(b"One.\n" + b"x" * 5000)
     found = read_lines(path)
     assert next(found) == "One."
-    with pytest.raises(DataError, match=rf"{path}, line 2: longer than 1,000 bytes"):
-        next(found)
+    refuses(DataError, rf"{path}, line 2: longer than 1,000 bytes", next, found)
 
 
 def test_a_file_of_nothing_does_not_fill_the_memory(tmp_path):
     """64 GB of zeros, which no disk holds, without a line end."""
     with open(tmp_path / "text", "wb") as file:
         file.truncate(64_000_000_000)
-    with pytest.raises(DataError, match="text, line 1: longer than 67,108,864 bytes"):
-        next(read_lines(tmp_path / "text"))
+    refuses(DataError, "text, line 1: longer than 67,108,864 bytes", next, read_lines(tmp_path / "text"))
 
 
 def test_lines_end_at_line_feeds_alone(tmp_path):
@@ -54,9 +52,7 @@ def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
 def test_what_is_not_utf_8_is_named_or_kept(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"good\nab\xffc\n")
-    with pytest.raises(DataError) as error:
-        [*read_lines(path)]
-    assert str(error.value) == f"{path}, line 2: not UTF-8 (byte 0xff at position 2)"
+    assert refusal(DataError, list, read_lines(path)) == f"{path}, line 2: not UTF-8 (byte 0xff at position 2)"
     assert [*read_lines(path, "surrogateescape")] == ["good", "ab\udcffc"]
 
 

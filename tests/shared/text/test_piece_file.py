@@ -16,6 +16,7 @@ from dragoman.shared.errors import DataError
 from dragoman.shared.text.piece_file import charsmap, parsed, read_piece_file
 from dragoman.shared.text.piece_model import train_sentencepiece
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from tests.small import refuses
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "model" / "tokenizer.model"
 
@@ -108,8 +109,6 @@ def test_earlier_files_keep_their_rule(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such tokenizer model"):
-        read_piece_file(tmp_path / "none.model")
+    refuses(DataError, "no such tokenizer model", read_piece_file, tmp_path / "none.model")
     shutil.copy(__file__, tmp_path / "text.model")
-    with pytest.raises(DataError, match="text.model: not a SentencePiece model"):
-        read_piece_file(tmp_path / "text.model")
+    refuses(DataError, "text.model: not a SentencePiece model", read_piece_file, tmp_path / "text.model")

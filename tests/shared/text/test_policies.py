@@ -14,6 +14,7 @@ from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases.pieces import TrainTokenizer, changed_texts
 from dragoman.shared.text.normalise import Policy
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from tests import small
 
 RECIPES = Path(__file__).parents[3] / "recipes"
 TEXT = "(Applause) It's DONE, isn't it? [Music]"
@@ -84,23 +85,14 @@ def test_recipes_that_are_run_first_have_the_same_policies():
 
 @pytest.fixture
 def trained(tmp_path):
-    rows = [
-        {"id": f"{i}", "source_text": f"(Laughter) Hello THERE, number {i}!", "source_language": "en"}
-        | {"target_text": f"(Lachen) Hallo DU, Nummer {i}!", "target_language": "de"}
-        for i in range(40)
-    ] + [{"id": "e", "source_text": "(Applause)", "source_language": "en"}]
-    manifest = Manifest.write(tmp_path / "train.arrow", rows)
+    rows = [small.row(i, f"(Laughter) Hello THERE, number {i}!", f"(Lachen) Hallo DU, Nummer {i}!") for i in range(40)]
+    manifest = Manifest.write(tmp_path / "train.arrow", [*rows, small.row("e", "(Applause)")])
     normalizers = {
         "source_text": [Policy(events=False, punctuation=False, lowercase=True)],
         "target_text": [Policy(events=True, punctuation=True, lowercase=False)],
     }
-    phase = TrainTokenizer(
-        manifests=[str(manifest.path)],
-        columns=["source_text", "target_text"],
-        size=300,
-        normalisation="identity",
-        normalizers=normalizers,
-    )
+    given = {"size": 300, "normalisation": "identity", "normalizers": normalizers}
+    phase = TrainTokenizer(manifests=[str(manifest.path)], columns=["source_text", "target_text"], **given)
     return manifest, normalizers, phase
 
 
@@ -125,7 +117,7 @@ def test_the_tokenizer_learns_from_the_text_that_the_model_sees(trained, tmp_pat
 
 @pytest.mark.parametrize(("rule", "expected"), [("identity", "ＡＢ…"), ("nfc", "ＡＢ…"), ("nmt_nfkc", "AB...")])
 def test_the_normalisation_of_sentencepiece_can_be_chosen(tmp_path, rule, expected):
-    rows = [{"id": str(i), "source_text": f"ＡＢ… {i}", "source_language": "en"} for i in range(9)]
+    rows = [small.row(i, f"ＡＢ… {i}") for i in range(9)]
     path = Manifest.write(tmp_path / "train.arrow", rows).path
     workspace = Workspace(output=tmp_path, phase="tokenizer", device="cpu")
     workspace.folder.mkdir()
@@ -135,5 +127,5 @@ def test_the_normalisation_of_sentencepiece_can_be_chosen(tmp_path, rule, expect
 
 
 def test_a_column_without_a_field_is_refused():
-    with pytest.raises(UsageError, match="speaker"):
-        TrainTokenizer(manifests=["x"], columns=["source_text"], normalizers={"speaker": []})
+    given = {"manifests": ["x"], "columns": ["source_text"], "normalizers": {"speaker": []}}
+    small.refuses(UsageError, "speaker", TrainTokenizer, **given)

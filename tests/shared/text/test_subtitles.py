@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.shared.errors import UsageError
 from dragoman.shared.text.subtitles import Cue, SubtitleRules, srt, subtitles, too_fast, vtt
+from tests.small import refuses
 
 RULES = SubtitleRules()
 words = st.lists(st.text("abcdefgh,.!?", min_size=1, max_size=12), max_size=60).map(" ".join)
@@ -172,8 +173,7 @@ def test_webvtt_reads_what_is_written():
     + [(name, float("inf")) for name in ("gap", "shortest", "characters_per_second", "line_length")],
 )
 def test_limits_are_checked(name, value):
-    with pytest.raises(UsageError, match=f"{name} must be"):
-        SubtitleRules(**{name: value})
+    refuses(UsageError, f"{name} must be", SubtitleRules, **{name: value})
 
 
 def test_blocks_have_the_times_of_their_words_where_these_are_known():
@@ -210,5 +210,4 @@ def test_no_cue_lasts_no_time():
 
 @pytest.mark.parametrize("time", [float("inf"), float("nan"), 10**400])
 def test_a_cue_has_finite_times(time):
-    with pytest.raises(UsageError, match="the end of a cue must be a number"):
-        Cue(0.0, time, "x")
+    refuses(UsageError, "the end of a cue must be a number", Cue, 0.0, time, "x")

@@ -6,6 +6,7 @@ import pytest
 
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.text.word_links import read, read_links, symmetrised, written
+from tests.small import refusal, refuses
 
 FORWARD = {(0, 0), (1, 1), (1, 2), (3, 3), (4, 5)}
 BACKWARD = {(0, 0), (1, 1), (2, 1), (5, 4), (4, 5), (6, 6)}
@@ -50,8 +51,7 @@ def test_pharaoh_and_back():
 
 @pytest.mark.parametrize("line", ["0-", "a-b", "0?1", "1", "0--1", "-1-2", "9" * 5000 + "-1"])
 def test_what_is_not_a_link(line):
-    with pytest.raises(DataError, match="is not a link of two words, such as 3-4"):
-        read(f"0-0 {line}")
+    refuses(DataError, "is not a link of two words, such as 3-4", read, f"0-0 {line}")
 
 
 def test_a_file_is_checked_against_its_sentences():
@@ -64,13 +64,7 @@ def test_a_file_is_checked_against_its_sentences():
         (["0-0", "0-1"], [(1, 1), (2, 1)], "a.gdfa, line 2: 0-1 links a word that is not there"),
         (["x"], [(1, 1)], "a.gdfa, line 1: 'x' is not a link"),
     ):
-        with pytest.raises(DataError, match=message):
-            list(read_links(path, iter(lines), iter(sizes)))
-
-
-def test_unknown_symmetrisation():
-    with pytest.raises(UsageError, match="not 'grow'"):
-        symmetrised(set(), set(), "grow")
+        refuses(DataError, message, list, read_links(path, iter(lines), iter(sizes)))
 
 
 def test_what_is_said_of_files_that_do_not_fit():
@@ -81,18 +75,13 @@ def test_what_is_said_of_files_that_do_not_fit():
         (["0-0", "x" * 50], [(1, 1)] * 2, f"a, line 2: {'x' * 40!r} is not a link of two words, such as 3-4"),
         (["1-0 0-1"], [(1, 1)], "a, line 1: 1-0 links a word that is not there: the sentences have 1 and 1 words"),
     ):
-        with pytest.raises(DataError) as error:
-            list(read_links(path, iter(lines), iter(sizes)))
-        assert str(error.value) == said
+        assert refusal(DataError, list, read_links(path, iter(lines), iter(sizes))) == said
     assert list(read_links(path, iter([]), iter([]))) == []
-    with pytest.raises(UsageError) as error:
-        symmetrised(set(), set(), "grow")
-    assert str(error.value) == (
+    assert refusal(UsageError, symmetrised, set(), set(), "grow") == (
         "symmetrisation must be one of intersection, grow-diag-final-and, grow-diag-final, union, not 'grow'"
     )
     for bad in ("\u0661-0", "0-\u0661", "\u00b2-1"):
-        with pytest.raises(DataError):
-            read(bad)
+        refuses(DataError, "is not a link", read, bad)
 
 
 @pytest.mark.parametrize("near", [(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)])

@@ -93,14 +93,6 @@ def checkpoint(tmp_path):
     return tmp_path / "out" / "fit" / "checkpoints" / "00000004"
 
 
-class Bomb:
-    def __init__(self, trace):
-        self.trace = trace
-
-    def __reduce__(self):
-        return open, (str(self.trace), "w")
-
-
 def half(file):
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
@@ -115,7 +107,7 @@ def test_a_damaged_checkpoint_is_named_and_left_alone(recipe, tmp_path, dragoman
     assert dragoman("run", recipe)[0] == 0
     unfinish(tmp_path)
     whole = files(tmp_path / "out")
-    bomb = pickle.dumps({"optimizer": Bomb(tmp_path / "exploded")})
+    bomb = pickle.dumps({"optimizer": small.Bomb(tmp_path / "exploded")})
     harms = {"half": half, "gone": Path.unlink, "bomb": lambda file: file.write_bytes(bomb)}
     for name in ("objective.safetensors", "training.pt", "meta.json"):
         file = checkpoint(tmp_path) / name
@@ -134,7 +126,6 @@ def test_a_damaged_checkpoint_is_named_and_left_alone(recipe, tmp_path, dragoman
 
 
 def test_another_tokenizer_under_the_same_name(recipe, tmp_path, dragoman, world):
-    """Both have the same size: shapes alone would not tell."""
     assert dragoman("run", recipe)[0] == 0
     unfinish(tmp_path)
     other = another_tokenizer(world, tmp_path / "t.model")
@@ -249,7 +240,6 @@ def test_training_data(recipe, tmp_path, dragoman, harm):
 
 
 def test_a_model_to_start_from(recipe, tmp_path, dragoman, world):
-    """Without a file, cut in half, with code in it, with another tokenizer."""
     part = "!new:shared.training.initialise.Initialise {folder: %s, parts: {model: model}}"
     recipe.write_text(recipe.read_text().replace("initialise: []", f"initialise: [{part % (tmp_path / 'model')}]"))
 
@@ -264,9 +254,9 @@ def test_a_model_to_start_from(recipe, tmp_path, dragoman, world):
     refused(lambda m: (m / "config.json").unlink(), "not a model folder")
     refused(lambda m: (m / "model.safetensors").unlink(), "model.safetensors: not a readable weights file")
     refused(lambda m: half(m / "model.safetensors"), "model.safetensors: not a readable weights file")
-    bomb = pickle.dumps(Bomb(tmp_path / "exploded"))
+    bomb = pickle.dumps(small.Bomb(tmp_path / "exploded"))
     refused(lambda m: (m / "model.safetensors").write_bytes(bomb), "model.safetensors: not a readable weights file")
-    refused(lambda m: torch.save({"x": Bomb(tmp_path / "exploded")}, m / "model.safetensors"), "not a readable")
+    refused(lambda m: torch.save({"x": small.Bomb(tmp_path / "exploded")}, m / "model.safetensors"), "not a readable")
     refused(lambda m: another_tokenizer(world, m / "t.model"), "was trained with another")
 
 

@@ -10,6 +10,7 @@ from dragoman.shared.errors import DataError
 from dragoman.shared.objectives.objective import Loss, Term
 from dragoman.shared.padded import Padded
 from dragoman.shared.training.history import History, Meter, report, status
+from tests.small import refusal, refuses
 
 ROW = {"update": 25, "epoch": 0, "lr": 0.1, "loss": 2.5, "parts": {"cross_entropy": 2.5}}
 
@@ -34,15 +35,13 @@ def test_a_row_that_a_kill_has_cut_off_does_not_count(tmp_path):
 )
 def test_an_odd_row_is_named_with_its_key(tmp_path, row, message):
     (tmp_path / "history.jsonl").write_text(f"{json.dumps(ROW)}\n{json.dumps(row)}\n")
-    with pytest.raises(DataError, match=rf"history\.jsonl, line 2: not a row of a history \(.*{message}"):
-        History(tmp_path).cut(100)
+    refuses(DataError, rf"history\.jsonl, line 2: not a row of a history \(.*{message}", History(tmp_path).cut, 100)
 
 
 @pytest.mark.parametrize("content", [b"\xff\n", b"[" * 100_000 + b"\n", b"{} {}\n"])
 def test_a_file_of_something_else_is_named(tmp_path, content):
     (tmp_path / "history.jsonl").write_bytes(content)
-    with pytest.raises(DataError, match=r"history\.jsonl.*: not a "):
-        History(tmp_path).rows()
+    refuses(DataError, r"history\.jsonl.*: not a ", History(tmp_path).rows)
 
 
 def test_a_loss_that_was_not_a_number_is_read_as_it_was_written(tmp_path):
@@ -91,7 +90,6 @@ def test_terms_of_one_name_count_with_the_weight_of_each_stream_whatever_their_o
 
 
 def test_a_meter_goes_on_from_an_older_checkpoint():
-    """It had one sum and one weight of each name."""
     meter = Meter()
     older = meter.state() | {"sums": {"mt": 8.0, "nll": 6.0}, "counts": {"mt": 4.0, "nll": 4.0}}
     meter.load_state(older | {"weights": {"mt": 0.5, "nll": 0.0}})
@@ -206,6 +204,5 @@ def test_other_ranks_write_nothing(tmp_path):
 
 
 def test_a_history_that_cannot_be_written_is_named(tmp_path):
-    with pytest.raises(DataError) as error:
-        History(tmp_path / "gone").add(ROW)
-    assert str(error.value) == f"{tmp_path / 'gone' / 'history.jsonl'}: cannot be written (No such file or directory)"
+    complaint = refusal(DataError, History(tmp_path / "gone").add, ROW)
+    assert complaint == f"{tmp_path / 'gone' / 'history.jsonl'}: cannot be written (No such file or directory)"

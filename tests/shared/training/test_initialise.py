@@ -14,6 +14,7 @@ from dragoman.shared.text.tagged import TaggedTokenizer
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from dragoman.shared.training.initialise import Initialise
 from tests import small
+from tests.small import refuses
 
 
 def test_only_what_is_named_is_copied(world, tmp_path):
@@ -28,15 +29,11 @@ def test_only_what_is_named_is_copied(world, tmp_path):
 
 @pytest.mark.parametrize("part", ["model", "model.target_embedding"])
 def test_vectors_of_other_symbols_are_refused(world, tmp_path, part):
-    mine, other = world.tokenizer, tmp_path / "t.model"
-    train_sentencepiece(["abc", "cba", "a b c"], other, kind="char", size=300)
-    try:
-        world.tokenizer = SentencePieceTokenizer(model=str(other), tags=["de", "en"])
-        world.system().save(tmp_path / "other")
-    finally:
-        world.tokenizer = mine
-    with pytest.raises(DataError, match="another tokenizer"):
-        Initialise(folder=str(tmp_path / "other"), parts={part: part}).apply(world.system())
+    train_sentencepiece(["abc", "cba", "a b c"], tmp_path / "t.model", kind="char", size=300)
+    other = SentencePieceTokenizer(model=str(tmp_path / "t.model"), tags=["de", "en"])
+    with_tokenizer(world, other, seed=0).save(tmp_path / "other")
+    apply = Initialise(folder=str(tmp_path / "other"), parts={part: part}).apply
+    refuses(DataError, "another tokenizer", apply, world.system())
 
 
 def with_tokenizer(world, tokenizer, seed=1):
@@ -73,18 +70,17 @@ def test_further_symbols_do_not_excuse_another_tokenizer_or_width(world, tmp_pat
     other = SentencePieceTokenizer(model=str(tmp_path / "t.model"), tags=["de", "en"])
     with_tokenizer(world, other).save(folder)
     longer = with_tokenizer(world, TaggedTokenizer(tokenizer=world.tokenizer, tags=["fr"]))
-    with pytest.raises(DataError, match="another tokenizer"):
-        Initialise(folder=folder, parts=parts).apply(longer)
+    refuses(DataError, "another tokenizer", Initialise(folder=folder, parts=parts).apply, longer)
     with_tokenizer(world, TaggedTokenizer(tokenizer=world.tokenizer, tags=["fr"])).save(folder)
-    with pytest.raises(DataError, match="another tokenizer"):  # fewer symbols than there
-        Initialise(folder=folder, parts=parts).apply(world.system())
+    # fewer symbols than there
+    refuses(DataError, "another tokenizer", Initialise(folder=folder, parts=parts).apply, world.system())
     world.system().save(folder)
     wide, tokenizer = world.system(), TaggedTokenizer(tokenizer=world.tokenizer, tags=["fr"])
     wide.output = small.text(tokenizer, "target")
     wide.model.target_embedding = TextEmbedding(vocabulary=tokenizer.size, width=18, padding=tokenizer.pad)
     rows = world.tokenizer.size
-    with pytest.raises(DataError, match=rf"tokens\.weight is \({rows}, 16\), not \({rows + 1}, 18\)"):
-        Initialise(folder=folder, parts=parts).apply(wide)
+    said = rf"tokens\.weight is \({rows}, 16\), not \({rows + 1}, 18\)"
+    refuses(DataError, said, Initialise(folder=folder, parts=parts).apply, wide)
 
 
 def test_without_a_folder_the_parts_stay_random_and_the_report_says_so(world):
@@ -93,19 +89,17 @@ def test_without_a_folder_the_parts_stay_random_and_the_report_says_so(world):
     assert lines == ["model.encoder: begins with random parameters, no folder is given"]
     assert system.origin == []
     assert all(torch.equal(tensor, before.state_dict()[name]) for name, tensor in system.state_dict().items())
-    with pytest.raises(UsageError, match=r"no parameters below 'model\.nothing'"):
-        Initialise(folder=None, parts={"model.nothing": "x"}).apply(system)
+    nothing = {"parts": {"model.nothing": "x"}}
+    refuses(UsageError, r"no parameters below 'model\.nothing'", Initialise(folder=None, **nothing).apply, system)
 
 
 def test_what_is_missing_is_named(world, tmp_path):
     world.system().save(tmp_path / "other")
-    with pytest.raises(DataError, match=r"model\.lost\..* is missing"):
-        Initialise(folder=str(tmp_path / "other"), parts={"model.encoder": "model.lost"}).apply(world.system())
-    with pytest.raises(UsageError, match=r"no parameters below 'model\.nothing'"):
-        Initialise(folder=str(tmp_path / "other"), parts={"model.nothing": "x"}).apply(world.system())
-
-
-# -- encoders without a decoder --------------------------------------------------------------------------------------
+    for parts, error, said in (
+        ({"model.encoder": "model.lost"}, DataError, r"model\.lost\..* is missing"),
+        ({"model.nothing": "x"}, UsageError, r"no parameters below 'model\.nothing'"),
+    ):
+        refuses(error, said, Initialise(folder=str(tmp_path / "other"), parts=parts).apply, world.system())
 
 
 @pytest.fixture
@@ -178,15 +172,14 @@ def test_the_model_that_training_leaves_says_it_too_even_after_an_interruption(w
 
 
 def test_layers_that_are_not_there_are_refused(world, encoder):
-    folder, parts = str(encoder[0]), {"model.encoder": "model.encoder"}
-    with pytest.raises(UsageError, match="5 layers at model.encoder.layers, but no layer 5"):
-        Initialise(folder=folder, parts=parts, layers=[5]).apply(deep(world, 1))
-    with pytest.raises(UsageError, match="layers names 1, but this system has a layer 1"):
-        Initialise(folder=folder, parts=parts, layers=[0]).apply(deep(world, 2))
-    with pytest.raises(
-        DataError, match=r"model\.encoder\.layers\.0\.memory_attention\.source.* is missing \(16 in all\)"
+    missing = r"model\.encoder\.layers\.0\.memory_attention\.source.* is missing \(16 in all\)"
+    for part, layers, depth, error, said in (
+        ("model.encoder", [5], 1, UsageError, "5 layers at model.encoder.layers, but no layer 5"),
+        ("model.encoder", [0], 2, UsageError, "layers names 1, but this system has a layer 1"),
+        ("model.decoder", None, 2, DataError, missing),
     ):
-        Initialise(folder=folder, parts={"model.decoder": "model.encoder"}).apply(deep(world, 2))
+        initialise = Initialise(folder=str(encoder[0]), parts={part: "model.encoder"}, layers=layers)
+        refuses(error, said, initialise.apply, deep(world, depth))
 
 
 def test_vectors_for_the_source_are_checked_too(world, encoder, tmp_path):
@@ -196,5 +189,4 @@ def test_vectors_for_the_source_are_checked_too(world, encoder, tmp_path):
     other = SentencePieceTokenizer(model=str(model), tags=["de", "en"])
     ours.inputs["source"] = small.text(other)
     part = {"model.embeddings.source": "model.embeddings.source"}
-    with pytest.raises(DataError, match="another tokenizer"):
-        Initialise(folder=str(encoder[0]), parts=part).apply(ours)
+    refuses(DataError, "another tokenizer", Initialise(folder=str(encoder[0]), parts=part).apply, ours)

@@ -10,6 +10,7 @@ from dragoman.shared.errors import UsageError
 from dragoman.shared.training import optimizer as optimizers
 from dragoman.shared.training.optimizer import Adam, Adam8bit, clip_gradient, set_learning_rate, step_if_finite
 from dragoman.shared.training.schedules import Steps
+from tests.small import refuses
 
 
 def test_first_step_is_the_learning_rate_times_the_sign():
@@ -48,8 +49,7 @@ def test_an_update_that_is_not_finite_changes_nothing():
 
 
 def test_a_pattern_that_matches_nothing_is_refused():
-    with pytest.raises(UsageError, match="tail"):
-        Adam(multipliers={"tail": 0.0}).build(nn.Linear(1, 1))
+    refuses(UsageError, "tail", Adam(multipliers={"tail": 0.0}).build, nn.Linear(1, 1))
 
 
 def test_what_is_frozen_counts_in_no_norm_and_stays_whatever_its_gradient():
@@ -92,9 +92,6 @@ def test_a_factor_that_follows_the_update_freezes_parameter_and_moments_while_it
         groups = optimizer.state_dict()["param_groups"]
         assert [group["multiplier"] for group in groups] == [steps(update), 1.0]
     assert kept == [True, True, False, True, False]
-
-
-# -- 8-bit moments --------------------------------------------------------------------------------------------------
 
 
 def large(device="cpu") -> nn.Module:
@@ -192,5 +189,4 @@ def test_with_8_bit_moments_a_run_goes_on_bit_for_bit(adam8bit, tmp_path):
 
 def test_without_the_library_8_bit_moments_are_refused(monkeypatch):
     monkeypatch.setattr(optimizers, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"bitsandbytes: pip install 'dragoman\[adam8bit\]'"):
-        Adam8bit()
+    refuses(UsageError, r"bitsandbytes: pip install 'dragoman\[adam8bit\]'", Adam8bit)

@@ -17,6 +17,7 @@ from dragoman.shared.training.sizes import training_bytes
 from dragoman.shared.training.tuning import Selected
 from tests import small
 from tests.shared.training.test_bad_runs import RECIPE, dragoman
+from tests.small import refuses
 
 __all__ = ["dragoman"]
 
@@ -86,8 +87,7 @@ def test_bytes_of_a_training_by_hand(optimizer, expected):
 
 def test_workers_are_checked_wherever_they_are_named(tmp_path):
     for wrong in (-1, 10**6):
-        with pytest.raises(UsageError, match=str(wrong)):
-            Workspace(output=tmp_path, device="cpu", workers=wrong)
+        refuses(UsageError, str(wrong), Workspace, output=tmp_path, device="cpu", workers=wrong)
     check_workers(4)
 
 

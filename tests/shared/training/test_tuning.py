@@ -14,6 +14,7 @@ from dragoman.shared.training import tuning
 from dragoman.shared.training.checkpoints import Checkpoints, list_checkpoints
 from dragoman.shared.training.optimizer import Adam
 from dragoman.shared.training.tuning import LoRA, Selected
+from tests.small import refuses
 
 TARGETS = r".*\.decoder\..*(queries_keys_values|keys_values|outer)"
 
@@ -161,19 +162,14 @@ def test_a_run_with_adapters_that_was_cut_goes_on_bit_for_bit(world, workspace, 
 
 def test_what_does_not_exist_is_refused(world, adapters, monkeypatch):
     objective = world.fit().objective
-    with pytest.raises(UsageError, match=r"targets: '\.\*attentoin' matches the name of no linear map \(such are syst"):
-        adapters(targets=".*attentoin").build(objective)
-    with pytest.raises(UsageError, match="learn: 'norms' matches the name of no parameter"):
-        adapters(learn="norms").build(objective)
-    with pytest.raises(UsageError, match="parameters: 'inner' matches the name of no parameter"):
-        Selected(parameters="inner").apply(objective)
+    said = r"targets: '\.\*attentoin' matches the name of no linear map \(such are syst"
+    refuses(UsageError, said, adapters(targets=".*attentoin").build, objective)
+    refuses(UsageError, "learn: 'norms' matches the name of no parameter", adapters(learn="norms").build, objective)
+    said = "parameters: 'inner' matches the name of no parameter"
+    refuses(UsageError, said, Selected(parameters="inner").apply, objective)
     assert all(isinstance(part, nn.Linear) for name, part in objective.named_modules() if name.endswith("outer"))
-    with pytest.raises(UsageError, match=r"targets '\(' is no regular expression"):
-        LoRA(targets="(")
-    with pytest.raises(UsageError, match="LoRA: rank must be at least 1, not 0"):
-        LoRA(targets=".*", rank=0)
-    with pytest.raises(UsageError, match="dropout must be at least 0 and below 1, not 1.0"):
-        LoRA(targets=".*", dropout=1.0)
+    refuses(UsageError, r"targets '\(' is no regular expression", LoRA, targets="(")
+    refuses(UsageError, "LoRA: rank must be at least 1, not 0", LoRA, targets=".*", rank=0)
+    refuses(UsageError, "dropout must be at least 0 and below 1, not 1.0", LoRA, targets=".*", dropout=1.0)
     monkeypatch.setattr(tuning, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"peft: pip install 'dragoman\[adapters\]'"):
-        LoRA(targets=".*")
+    refuses(UsageError, r"peft: pip install 'dragoman\[adapters\]'", LoRA, targets=".*")

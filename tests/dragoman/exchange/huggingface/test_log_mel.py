@@ -8,7 +8,7 @@ from torchaudio.functional import melscale_fbanks
 from dragoman.exchange.huggingface.log_mel import LogMel, slaney_filters, slaney_frequencies
 from dragoman.shared.errors import TooLongError
 from dragoman.shared.padded import Padded
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 
 def sounds(*lengths: int) -> list[torch.Tensor]:
@@ -67,35 +67,20 @@ def test_autocast_and_half_precision_models_change_nothing() -> None:
 
 def test_longer_rows_are_refused() -> None:
     batch = Padded(torch.zeros(2, 16200), torch.tensor([16160, 3]))
-    with pytest.raises(TooLongError, match=r"1.01 s are more than the 1 s"):
-        LogMel(seconds=1.0)(batch)
+    refuses(TooLongError, r"1.01 s are more than the 1 s", LogMel(seconds=1.0), batch)
     shorter = Padded(torch.zeros(2, 16200), torch.tensor([16000, 3]))  # longer in its padding alone
     assert LogMel(seconds=1.0)(shorter).values.shape == (2, 100, 80)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"bins": 0}, "bins must be at least 1, not 0"),
-        ({"bins": 400}, "400 bins"),
-        ({"seconds": 0.01}, "not 0.01 s"),
-        ({"seconds": -1}, "-1 s"),
-    ],
-)
-def test_what_cannot_be_is_refused(arguments, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        LogMel(**arguments)
 
 
 def test_windows_have_two_frames_at_least_and_thirty_seconds_unless_asked() -> None:
     plain = LogMel()
     assert (plain.bins, plain.seconds, plain.frames, plain.hop) == (80, 30.0, 3000, 160)
     assert LogMel(seconds=0.02).frames == 2
-    for seconds in (0.019, 0.0, float("inf")):
+    for seconds in (0.019, 0.01, 0.0, -1, float("inf")):
         complaint = refusal(ValueError, LogMel, seconds=seconds)
         assert complaint == f"a window must have at least two frames of 0.01 s, not {seconds} s"
-    with pytest.raises(ValueError, match="^a filterbank cannot have 400 bins: some would be empty$"):
-        LogMel(bins=400)
+    refuses(ValueError, "bins must be at least 1, not 0", LogMel, bins=0)
+    refuses(ValueError, "^a filterbank cannot have 400 bins: some would be empty$", LogMel, bins=400)
     assert LogMel(bins=1).bins == 1
 
 

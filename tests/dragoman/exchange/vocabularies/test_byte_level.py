@@ -7,6 +7,7 @@ import pytest
 from dragoman.exchange.fairseq.fairseq_text import find_segmenter
 from dragoman.exchange.vocabularies.segmenters import ByteLevelPairs
 from dragoman.shared.errors import DataError
+from tests.small import refuses
 
 MERGES = [("l", "o"), ("lo", "w"), ("Ġ", "low"), ("e", "r"), ("low", "er"), ("Ã", "¼"), ("n", "e")]
 
@@ -55,8 +56,7 @@ def test_pieces_are_the_merges_of_bytes_and_are_written_as_numbers(folder, words
 def test_what_is_no_encoding_is_named(folder):
     place, _ = folder
     (place / "vocab.bpe").write_text("low\n")
-    with pytest.raises(DataError, match=r"vocab\.bpe: not byte-level pairs"):
-        find_segmenter(place, None)
+    refuses(DataError, r"vocab\.bpe: not byte-level pairs", find_segmenter, place, None)
     (place / "vocab.bpe").unlink()
     with pytest.raises(DataError, match=r"vocab\.bpe: no such"):
         ByteLevelPairs(vocabulary=str(place / "encoder.json"), merges=str(place / "vocab.bpe"))

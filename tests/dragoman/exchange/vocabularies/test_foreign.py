@@ -114,8 +114,10 @@ def test_vocabulary_files_that_are_wrong(tmp_path: Path, name: str, content: str
 
 def test_needed_symbols_and_files(tmp_path: Path) -> None:
     path = file(tmp_path / "dict.txt", "a 1\n")
-    with pytest.raises(UsageError, match="do not say which one is </s>"):
-        VocabularyTokenizer(segmenter=Words(), vocabulary=path, symbols={"<pad>": "<pad>", "<unk>": "<unk>"})
+    few = {"<pad>": "<pad>", "<unk>": "<unk>"}
+    refuses(
+        UsageError, "do not say which one is </s>", VocabularyTokenizer, segmenter=Words(), vocabulary=path, symbols=few
+    )
     for make in (
         lambda: VocabularyTokenizer(segmenter=Words(), vocabulary=str(tmp_path / "none.txt")),
         lambda: SentencePieces(model=str(tmp_path / "none.model")),
@@ -126,9 +128,6 @@ def test_needed_symbols_and_files(tmp_path: Path) -> None:
         refuses(DataError, "none.*: no such", make)
     for make in (SentencePieces, lambda model: JsonTokenizer(file=model, symbols={})):
         refuses(DataError, r"dict.txt: not a", make, model=path)
-
-
-# -- segmenters -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -153,11 +152,8 @@ def test_moses_by_hand() -> None:
     segmenter = MosesWords(language="en")
     assert segmenter.split('It\'s "well-known".') == ["It", "&apos;s", "&quot;", "well", "@-@", "known", "&quot;", "."]
     assert segmenter.join(segmenter.split('It\'s "well-known".')) == 'It\'s "well-known".'
-    assert MosesWords(language="en", dash_splits=False, escape=False).split("It's well-known") == [
-        "It",
-        "'s",
-        "well-known",
-    ]
+    plain = MosesWords(language="en", dash_splits=False, escape=False)
+    assert plain.split("It's well-known") == ["It", "'s", "well-known"]
     assert segmenter.split("") == []
     assert segmenter.fingerprint != MosesWords(language="de").fingerprint
 
@@ -169,8 +165,7 @@ def test_moses_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("codes", ["a b\na b c d\n", "#version: 0.2\na\n", "#version: 0.3\na b\n"])
 def test_codes_that_are_wrong(tmp_path: Path, codes: str) -> None:
-    with pytest.raises(DataError, match=r"codes: line \d"):
-        BytePairs(codes=file(tmp_path / "codes", codes))
+    refuses(DataError, r"codes: line \d", BytePairs, codes=file(tmp_path / "codes", codes))
 
 
 def test_lone_surrogates_are_refused(tmp_path: Path, words: VocabularyTokenizer) -> None:
@@ -189,9 +184,6 @@ def test_byte_level_numbers(tmp_path: Path) -> None:
     pieces = segmenter.split("lo a é")
     assert pieces[:2] == ["257", "256"] and len(pieces) == 2 + 3  # a space and two bytes
     assert segmenter.join([*pieces, "<unk>"]) == "lo a é"
-
-
-# -- tokenizer.json ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -224,8 +216,8 @@ def test_json_with_more_rows(unigram: JsonTokenizer) -> None:
     more = JsonTokenizer(**unigram.arguments, rows=20)
     assert more.size == 20 and more.symbol(19) == "(nothing at 19)"
     assert more.encode("ab") == unigram.encode("ab")
-    with pytest.raises(DataError, match="has no symbol 'de_DE'"):
-        JsonTokenizer(file=unigram.arguments["file"], symbols={"<pad>": "<pad>", "<de>": "de_DE"})
+    missing = {"<pad>": "<pad>", "<de>": "de_DE"}
+    refuses(DataError, "has no symbol 'de_DE'", JsonTokenizer, file=unigram.arguments["file"], symbols=missing)
 
 
 def test_pieces_of_another_model_are_joined_with_spaces():
