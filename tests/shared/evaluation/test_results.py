@@ -79,7 +79,7 @@ def test_refuses_what_is_not_a_result(tmp_path):
     [
         {"scores": ["bleu"]}, {"scores": {"bleu": "1"}}, {"recipe": None}, {"split": 5}, {"lines": "300"},
         {"lines": 10**23}, {"keys": "none"}, {"minutes": "14"}, {"commit": 7}, {"seeds": [1, "2"]}, {"seeds": 3},
-        {"kind": []}, {"outputs": 1}, {"low": None}, {"against_keys": [1]}, {"seed": "1"},
+        {"kind": []}, {"outputs": 1}, {"low": None}, {"against_keys": [1]}, {"seed": "1"}, {"signed": 7},
     ],
 )  # fmt: skip
 def test_an_odd_row_is_named_with_its_key(tmp_path, odd):
@@ -343,6 +343,51 @@ def test_one_line_holds_the_metrics_of_a_test(tmp_path):
     record(tmp_path / "other.jsonl", [ROW, ROW | {"seed": 2, "value": 1.0}])  # of two runs
     first, second = map(json.loads, (tmp_path / "other.jsonl").read_text().splitlines())
     assert (first["lines"], second["lines"], second["scores"], second["seed"]) == (300, 300, {"bleu": 1.0}, 2)
+
+
+def test_signatures_stand_in_the_first_line_that_has_them(tmp_path):
+    """Their short name is what `b2sum -l 32` says of their JSON."""
+    both = [ROW, ROW | {"metric": "ter", "value": 4.0, "signature": "lc"}]
+    rows = [row | {"seed": seed} for seed in (1, 2, 3) for row in both] + [ROW | {"seed": 4}, ROW | {"seed": 5}]
+    collect(rows, tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    several, one = {"bleu": "nrefs:1|tok:13a", "ter": "lc"}, "nrefs:1|tok:13a"
+    assert [(line["seed"], line["signed"], line.get("signatures")) for line in lines] == [
+        (1, "759db6b6", several), (2, "759db6b6", None), (3, "759db6b6", None),
+        (4, "3672f805", one), (5, "3672f805", None),
+    ]  # fmt: skip
+    assert [row["signature"] for row in read(tmp_path / "results.jsonl")] == ["nrefs:1|tok:13a", "lc"] * 3 + [one] * 2
+    assert not any("signed" in row or "signatures" in row for row in read(tmp_path / "results.jsonl"))
+
+
+def test_what_is_added_to_a_file_says_its_signatures_again_and_collecting_once(tmp_path):
+    """Who appends does not read the file; and files that are joined are a file."""
+    for seed in (1, 2):
+        record(tmp_path / "run" / "results.jsonl", [ROW | {"seed": seed}, ROW | {"seed": seed + 2, "value": 1.0}])
+    texts = [json.loads(line).get("signatures") for line in (tmp_path / "run" / "results.jsonl").open()]
+    assert texts == ["nrefs:1|tok:13a", None] * 2
+    collect(of_run(tmp_path / "run"), tmp_path)
+    texts = [json.loads(line).get("signatures") for line in (tmp_path / "results.jsonl").open()]
+    assert texts == ["nrefs:1|tok:13a", None, None, None]
+
+
+def test_a_line_whose_signatures_no_line_says_is_named(tmp_path):
+    record(tmp_path / "results.jsonl", [ROW, ROW | {"seed": 2}])
+    _, second = (tmp_path / "results.jsonl").read_text().splitlines()
+    (tmp_path / "results.jsonl").write_text(second + "\n")
+    said = r"results\.jsonl, line 1: no line above says the signatures that are called '3672f805'"
+    refuses(DataError, said, read, tmp_path / "results.jsonl")
+
+
+def test_a_file_of_an_earlier_version_is_read_and_rewritten(tmp_path):
+    """Each of its lines has its signatures in full, and no name of them."""
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(LINE | {"seed": seed}) + "\n" for seed in (1, 2)))
+    before = read(tmp_path / "results.jsonl")
+    assert [(row["seed"], row["signature"]) for row in before] == [(1, "nrefs:1|tok:13a"), (2, "nrefs:1|tok:13a")]
+    collect([], tmp_path)
+    first, second = map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())
+    assert (first["signatures"], first["signed"], second["signed"]) == ("nrefs:1|tok:13a", "3672f805", "3672f805")
+    assert "signatures" not in second
 
 
 def test_what_is_collected_of_a_run_knows_what_it_learned_from_when_it_is_collected_again(tmp_path):
