@@ -118,13 +118,21 @@ def _name(row: Row) -> str:
 
 
 def _by_tests(arms: Mapping[tuple[str, ...], list[Row]]) -> dict[tuple[str, ...], list[list[Row]]]:
-    """Return arms, sorted, by the test sets of their recipe: what lacks one of them stays with the others."""
-    tests: dict[str, set[str]] = defaultdict(set)
-    for (recipe, *_), rows in arms.items():
-        tests[recipe] |= {row["split"] for row in rows if row.get("kind") != MEANS}
+    """Return arms, sorted, by the test sets of their recipe: what lacks one of them stays with the others.
+
+    Arms that were tested on other data than all others of their recipe stand apart.
+    """
+    tests: dict[tuple[str, ...], set[tuple[str, str | None]]] = defaultdict(set)
+    for rows in arms.values():
+        tests[_model_of(rows[0])] |= {(row["split"], row.get("corpus")) for row in rows if row.get("kind") is None}
+    joined: dict[str, list[set[tuple[str, str | None]]]] = defaultdict(list)
+    for (recipe, *_), own in tests.items():
+        apart = [others for others in joined[recipe] if not others & own]
+        joined[recipe] = [*apart, own.union(*(others for others in joined[recipe] if others & own))]
     found: dict[tuple[str, ...], list[list[Row]]] = defaultdict(list)
     for (recipe, *_), rows in sorted(arms.items()):
-        found[tuple(sorted(tests[recipe]))].append(rows)
+        own = tests[_model_of(rows[0])]
+        found[tuple(sorted({split for all_of in joined[recipe] if own <= all_of for split, _ in all_of}))].append(rows)
     return found
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from dragoman.shared.errors import UsageError
 from dragoman.shared.recipe.annotate import annotated, without_bases
-from dragoman.shared.recipe.arms import lay_arms, names_of_arms, take_arms
+from dragoman.shared.recipe.arms import PLUS, lay_arms, names_of_arms, take_arms
 from dragoman.shared.recipe.belonging import moved_manifests
 from dragoman.shared.recipe.inner import (
     Above,
@@ -51,7 +51,7 @@ from dragoman.shared.recipe.reach import Reach
 from dragoman.shared.recipe.resolve import Resolver, override
 from dragoman.shared.recipe.run_keys import OPTIONS, RUN_KEYS, RUN_OPTIONS, add_defaults, name_folder, name_run
 from dragoman.shared.recipe.signatures import check_phase, mismatch
-from dragoman.shared.recipe.tree import INNER, Node, leaves, nearest, parse_value, plain, to_yaml
+from dragoman.shared.recipe.tree import INNER, OF_ARM, Node, leaves, nearest, parse_value, plain, to_yaml
 
 Names = list[str]
 Listing = list[tuple[str, str]]
@@ -302,7 +302,8 @@ class Recipe:
         for key, node in self._root.value.items():
             if key in used or not node.own:
                 continue
-            if not node.given and key in self._used_by_arms:
+            one_of_several = PLUS in self.arm and node.place.startswith(OF_ARM)  # another may have taken its use away
+            if (one_of_several or not node.given) and key in self._used_by_arms:
                 continue
             taken_away = key in self._used_unchanged
             if node.given or not taken_away:

@@ -9,7 +9,7 @@ import pytest
 from tests.recipes.test_resumed import both_ways, given
 from tests.resume.conftest import differences
 
-COMBINED = ["almanac/xstnet_consecutive", "almanac/chimera_shrunk", "almanac/costt_from_mbart"]
+COMBINED = ["almanac/xstnet --arm consecutive", "almanac/chimera --arm shrunk", "almanac/costt --arm from_mbart"]
 MASKED = ["almanac/fat_st", "own/fat_st"]
 LABELLED = ["almanac/self_training", "almanac/back_translation", "almanac/unsupervised"]
 ALIGNED = ["almanac/curriculum", "own/curriculum"]
@@ -19,5 +19,7 @@ ALIGNED = ["almanac/curriculum", "own/curriculum"]
 @pytest.mark.parametrize("name", COMBINED + MASKED + LABELLED + ALIGNED)
 def test_an_interrupted_run_ends_with_the_same_bits(name, miniature, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    whole, resumed = both_ways(name, given(name, miniature, None), tmp_path, monkeypatch)
+    name, _, arm = name.partition(" --arm ")
+    keys = given(name, miniature, None, **({"arm": arm} if arm else {}))
+    whole, resumed = both_ways(name, keys, tmp_path, monkeypatch)
     assert differences(whole, resumed) == []

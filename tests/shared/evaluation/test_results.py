@@ -238,6 +238,25 @@ def test_recipes_with_other_test_sets_have_a_table_of_their_own(tmp_path):
     assert [part.count("\n| almanac/") for part in table] == [0, 3, 1]
 
 
+def test_arms_that_were_tested_on_other_data_have_a_table_of_their_own(tmp_path):
+    """Whose test sets may have the same names; what shares one corpus with them belongs to them."""
+    path = tmp_path / "results.jsonl"
+    first, second = {"split": "en-de/tst-COMMON", "corpus": "1a"}, {"split": "en-de/tst-HE", "corpus": "1b"}
+    other, more = first | {"corpus": "2a"}, {"split": "en-de/tst-voices", "corpus": "2c"}
+    world2, none, few = {"arm": "world2"}, {"arm": "none"}, {"arm": "world2+few", "phase": "further"}
+    for change in (first, second, none | first, world2 | other, world2 | more, few | more):
+        record(path, [ROW | change])
+    table = cells(render(latest(read(path)), path.name))
+    assert [(row[0], row[1], *row[4:6]) for row in table] == [
+        ("recipe", "arm", "en-de/tst-COMMON", "en-de/tst-HE"),
+        ("almanac/st", "", "61.2", "61.2"),
+        ("almanac/st", "none", "61.2", ""),
+        ("recipe", "arm", "en-de/tst-COMMON", "en-de/tst-voices"),
+        ("almanac/st", "world2", "61.2", "61.2"),
+        ("almanac/st (further)", "world2+few", "", "61.2"),
+    ]
+
+
 def test_many_test_sets_share_a_column(tmp_path):
     for number in range(5):
         record(tmp_path / "results.jsonl", [ROW | {"split": f"x{number}-en/test", "value": float(number)}])

@@ -215,6 +215,17 @@ def test_arms_are_laid_over_each_other(laid):
         refuses(UsageError, f"command line: --arm '{said}': no such arm", laid, "--arm", name)
 
 
+def test_a_key_of_an_arm_may_lose_its_use_by_another_arm_alone(load):
+    arms = (
+        "arms:\n    a: {more: 1, phases.fit.x.parts: !ref <more>}\n    b: {phases.fit.x.parts: []}\n    c: {share: 1}\n"
+    )
+    load("--arm", "a+b", text=f"base: base.yaml\n{arms}").check()
+    for arm in ("c", "c+b", "b+c"):
+        refuses(
+            UsageError, "--arm c .*: nothing uses this key", load("--arm", arm, text=f"base: base.yaml\n{arms}").check
+        )
+
+
 def test_each_arm_is_put_into_the_folder_unless_results_have_another(laid):
     assert laid("--arm", "gone+slow").value("output_folder") == "runs/mine/laid-gone-slow/1"
     assert laid("--arm", "other").value("output_folder") == "runs/other/laid/1"
