@@ -148,8 +148,8 @@ def _read_layers(path: Path, shown: str, folders: list[str], layers: dict[Path, 
 
 def _find_inner(root: Node, path: Path, shown: str) -> None:
     """Let the phases that run a recipe beside this one name it as it is seen from the working directory."""
-    phases = root.value.get("phases")
-    laid_over = phases.value.values() if phases is not None and isinstance(phases.value, dict) else []
+    phases = [recipe.value["phases"].value for recipe in _with_arms(root) if "phases" in recipe.value]
+    laid_over = [phase for each in phases if isinstance(each, dict) for phase in each.values()]
     found = [node for node in root.walk() if node.tag == INNER] + [phase for phase in laid_over if not phase.tag]
     for node in found:
         inner = node.value.get("recipe") if isinstance(node.value, dict) else None
@@ -159,13 +159,19 @@ def _find_inner(root: Node, path: Path, shown: str) -> None:
 
 def _find_bases_of_arms(root: Node, path: Path, shown: str) -> None:
     """Let arms name their bases as they may be named in any folder."""
+    for arm in _with_arms(root):
+        if BASE in arm.value:
+            found = _anywhere(arm.value[BASE], path, shown)
+            arm.value[BASE] = found if isinstance(arm.value[BASE].value, list) else found.value[0]
+
+
+def _with_arms(root: Node) -> Iterator[Node]:
+    """Yield a recipe without its bases, its arms, and theirs."""
+    yield root
     arms = root.value.get(ARMS, Node({})).value
     for arm in arms.values() if isinstance(arms, dict) else []:
         if isinstance(arm.value, dict):
-            if BASE in arm.value:
-                found = _anywhere(arm.value[BASE], path, shown)
-                arm.value[BASE] = found if isinstance(arm.value[BASE].value, list) else found.value[0]
-            _find_bases_of_arms(arm, path, shown)
+            yield from _with_arms(arm)
 
 
 def _anywhere(named: Node, path: Path, shown: str) -> Node:

@@ -239,6 +239,16 @@ def test_what_gives_results_a_folder_that_the_run_is_not_in_has_its_name_put_in(
     assert load("--arm", "other", text=text).value("output_folder") == "runs/mine-other/1-mine"
 
 
+def test_a_recipe_that_an_arm_runs_is_seen_from_its_file(load, tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "second.yaml").write_text(INNER.replace("runs/inner", "runs/second"))
+    text = "base: ../base.yaml\narms: {a: {phases: {inner: {recipe: second.yaml}}}}\n"
+    (tmp_path / "deep" / "mine.yaml").write_text(text)
+    load()  # writes what it goes on from
+    assert Recipe.load("deep/mine.yaml", {"arm": "a"}).plan["inner"].inner.source == "deep/second.yaml"
+    assert Recipe.load("deep/mine.yaml").plan["inner"].inner.source == "inner.yaml"
+
+
 def test_a_base_that_lies_below_already_stays_there(load):
     text = "base: base.yaml\nrate: 3.0\narms: {a: {base: base.yaml, group.size: 6}}\n"
     assert load("--arm", "a", text=text).value("rate") == 3.0
