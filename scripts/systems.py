@@ -76,7 +76,7 @@ TEXT = [
     System("BART before a foreign encoder", "mt/bart_translator.py", "mt_from_bart bart_ro-en"),
     System("MASS", "mt/mass.py", "*from_mass mass"),
     System("CSP", "mt/csp.py", "*from_csp csp"),
-    System("mRASP", "mt/mrasp.py", "*from_mrasp mt_exotic mrasp", phases="zero_shot"),
+    System("mRASP", "mt/mrasp.py", "*from_mrasp mrasp", phases="zero_shot"),
     System(
         "mRASP2",
         "mt/mrasp2.py",
@@ -93,8 +93,8 @@ TEXT = [
     System("XLM-T", "mt/xlmt.py", "xlmt xlmr"),
     System("VECO", "mt/veco.py", "*from_veco veco"),
     System("CTNMT", "mt/ctnmt.py", "ctnmt"),
-    System("BERT-fused", "mt/bert_fused.py", "bert_fused mt_low_longer"),
-    System("APT", "mt/apt.py", "apt apt_gpt lm_low", "mt/apt_layers.py mt/apt_distillation.py"),
+    System("BERT-fused", "mt/bert_fused.py", "bert_fused"),
+    System("APT", "mt/apt.py", "apt lm_low", "mt/apt_layers.py mt/apt_distillation.py"),
     System("Graformer", "mt/graformer.py", "graft mt_many ted/mt mlm_many lm_many"),
     System("LaSS", "mt/lass.py", "lass lass_new lass_tuned", "mt/pruning.py shared/phases/fitting_each.py"),
     System("SGA", "mt/sga.py", "sga"),
@@ -103,26 +103,22 @@ TEXT = [
     System("Language model", "recipes/base/lm.yaml", "lm", "shared/systems/combining.py"),
 ]
 SPEECH = [
-    System("Speech Transformer", "recipes/base/speech.yaml", "st asr st_few_world2 asr_ctc asr_ctc_world2"),
-    System("LSTM translator of speech", "st/berard.py", "st_lstm st_lstm_world2 wav2vec_lstm wav2vec_st_world2"),
+    System("Speech Transformer", "recipes/base/speech.yaml", "st asr asr_ctc"),
+    System("LSTM translator of speech", "st/berard.py", "st_lstm wav2vec_lstm wav2vec_st"),
     System("Conformer", "shared/nn/conformer.py", "st_conformer asr_conformer"),
     System("Cascade", "st/cascade.py", "cascade cascade_* restorer"),
-    System("XSTNet", "st/xstnet.py", "xstnet xstnet_*", "shared/objectives/tasks.py"),
-    System("Chimera", "st/chimera.py", "chimera chimera_shrunk", "shared/nn/slots.py", "evaluate_text compare"),
-    System("COSTT", "st/costt.py", "costt costt_*", "shared/nn/tandem.py shared/nn/shrinking.py"),
+    System("XSTNet", "st/xstnet.py", "xstnet", "shared/objectives/tasks.py"),
+    System("Chimera", "st/chimera.py", "chimera", "shared/nn/slots.py", "evaluate_text compare"),
+    System("COSTT", "st/costt.py", "costt", "shared/nn/tandem.py shared/nn/shrinking.py"),
     System("FAT-MLM and FAT-ST", "st/fat.py", "fat_st fat_mlm fat_*_waveform"),
     System("LUT", "st/lut.py", "lut mlm_source", "shared/nn/tandem.py"),
-    System(
-        "Curriculum pre-training", "st/curriculum.py", "curriculum curriculum_world2", "shared/text/word_aligner.py"
-    ),
+    System("Curriculum pre-training", "st/curriculum.py", "curriculum", "shared/text/word_aligner.py"),
     System("TCEN", "st/tcen.py", "tcen", "shared/nn/tandem.py shared/nn/recurrent.py"),
-    System("Distillation", "st/distillation.py", "kd_word kd_sequence kd_both", "shared/objectives/teacher.py"),
+    System("Distillation", "st/distillation.py", "kd_word kd_sequence", "shared/objectives/teacher.py"),
     System("Self-training", "recipes/base/self_training.yaml", "self_training", phases="evaluate_with_lm"),
-    System("wav2vec", "st/wav2vec.py", "wav2vec wav2vec_ctc_world2"),
-    System("wav2vec 2.0, pre-training", "st/wav2vec2.py", "wav2vec2_ctc wav2vec2_ctc_world2 wav2vec2 wav2vec2_large"),
-    System(
-        "wav2vec2-Transformer", "recipes/base/waveform.yaml", "wav2vec2_st wav2vec2_st_world2", "shared/nn/waveform.py"
-    ),
+    System("wav2vec", "st/wav2vec.py", "wav2vec wav2vec_ctc"),
+    System("wav2vec 2.0, pre-training", "st/wav2vec2.py", "wav2vec2_ctc wav2vec2 wav2vec2_large"),
+    System("wav2vec2-Transformer", "recipes/base/waveform.yaml", "wav2vec2_st", "shared/nn/waveform.py"),
     System("Imported encoders of waveforms", "recipes/own/st_finetune.yaml", "st_finetune", "shared/nn/waveform.py"),
     System(
         "Imported translators of speech",
@@ -170,7 +166,7 @@ def measured() -> list[Line]:
 def _lines(text: str) -> list[Line]:
     """Return the lines of the tables whose first column is "recipe".
 
-    Those by parts of a test, and those with further keys of recipes that have lines without, are left to RESULTS.md.
+    Those by parts of a test are left to RESULTS.md, and those with further keys where lines of the recipe are without.
     """
     found, heading = [], None
     for line in text.splitlines():
@@ -182,8 +178,12 @@ def _lines(text: str) -> list[Line]:
         elif heading[0] == "recipe":
             found.append({name: cell for name, cell in zip(heading, cells, strict=True) if cell})
     known = [line for line in found if line["recipe"].startswith("almanac/") and not {"0", "1-9"} & {*line}]
-    single = {line["recipe"].partition(" ")[0] for line in known if "keys" not in line}
-    return [line for line in known if "keys" not in line or line["recipe"].partition(" ")[0] not in single]
+    single = {_tested(line) for line in known if "keys" not in line}
+    return [line for line in known if "keys" not in line or _tested(line) not in single]
+
+
+def _tested(line: Line) -> tuple[str, ...]:
+    return line["recipe"].partition(" ")[0], *tests(line)
 
 
 def tests(line: Line) -> list[str]:
@@ -260,12 +260,12 @@ def _label(line: Line, by_phase: bool) -> str:
 
 
 def _purpose(recipe: str, arm: str) -> str:
-    """Return the comment beside an arm of a recipe, "" if it has none."""
+    """Return the comment beside an arm of a recipe, "" if it has none; beside the last of several."""
     path = ROOT / "recipes" / f"{recipe}.yaml"
     if not arm or not path.is_file():
         return ""
     _, _, arms = path.read_text(encoding="utf-8").partition("\narms:\n")
-    found = re.search(rf"^    {re.escape(arm)}:[^\n#]*#([^\n]*)", arms, re.MULTILINE)
+    found = re.search(rf"^ +{re.escape(arm.rpartition('+')[2])}:[^\n#]*#([^\n]*)", arms, re.MULTILINE)
     return found[1].strip() if found else ""
 
 

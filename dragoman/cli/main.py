@@ -149,7 +149,9 @@ def run(
     ] = None,
     arm: Annotated[
         str | None,
-        typer.Option(help="a variant that the recipe names under arms: (dragoman show); in a folder of its own"),
+        typer.Option(
+            help="a variant that the recipe names under arms: (dragoman show), or several: a+b; in its own folder"
+        ),
     ] = None,
     trust_recipe: Annotated[
         bool, typer.Option("--trust-recipe", help="let the recipe run any code, not only this project's and its own")

@@ -30,6 +30,7 @@ from dragoman.shared.evaluation.significance import (
 )
 from dragoman.shared.evaluation.tables import MEANS, aligned
 from dragoman.shared.machine.stopping import Interrupted
+from dragoman.shared.recipe.arms import PLUS
 from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.recipe.run_keys import keys_of_a_result
 from dragoman.shared.run.running import is_finished
@@ -143,7 +144,7 @@ def run_seeds(
     arms = [Arm.load("A", [recipe, *overrides, *_named(arm)], seeds)]
     if against is not None:
         name, *keys = shlex.split(against) or [""]
-        is_arm = name in arms[0].any_recipe.arms
+        is_arm = name.partition(PLUS)[0] in arms[0].any_recipe.arms
         other = [recipe, *overrides, *_named(name)] if is_arm else [name, *overrides]
         arms.append(Arm.load("B", [*other, *keys], seeds))
     print("\n".join(map(str, arms)))

@@ -12,8 +12,9 @@ In memory a row is one measured number, a *measurement*; it says everything that
 - what came out: ``metric``, ``value``, ``signature``, ``lines``; ``without_speech`` (how many recordings hold none);
 - on which ``hardware``, in how many ``minutes`` up to the evaluation, and ``evaluation_minutes``.
 
-In a file the measurements of one run on one test set are one line: the values stand by metric under ``scores``,
-signatures under ``signatures``, and ``lines`` is one number unless the metrics differ in it.
+In a file the measurements of one run on one test set are one line: the values stand by metric under ``scores``, and
+``lines`` is one number unless the metrics differ in it. ``signed`` is a short name of their ``signatures``, by metric,
+which stand in the first line that has them; lines below with the same ones bear the name alone.
 
 Collected, a run's rows leave out what its recipe and arm say at that commit, and tell the ``data`` that it learned
 from, the ``minutes`` of all its training and, where a part was tuned, the millions of parameters ``learning``. Rows of
@@ -25,6 +26,7 @@ verdicts are computed from these rows wherever they are shown. Nothing is typed 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import math
 import os
@@ -80,6 +82,8 @@ BY_METRIC = {
     **{"value": "scores", "signature": "signatures", "lines": "lines"},
     **{"low": "low", "high": "high", "p": "p"},
 }
+#: What every line of a file has to say, and the name of its signatures, which those of earlier versions lack.
+LINE: dict[str, Any] = {"scores": dict[str, float], "signed": NotRequired[str]}
 #: Rows that agree in these are the same measurement: the last one counts.
 IDENTITY = (
     *("kind", "recipe", "arm", "keys", "model", "against", "against_arm", "against_keys"),
@@ -135,13 +139,14 @@ def read(path: Path) -> list[dict[str, Any]]:
         DataError: naming the line that is not a row.
     """
     rows = []
+    said: dict[str, Any] = {}
     try:
         text = path.read_text(encoding="utf-8").removesuffix("\n")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not results ({error})") from error
     for number, line in enumerate(text.split("\n") if text else [], 1):
         where = f"{path}, line {number}"
-        for row in _measurements(parse_record(line, where, {"scores": dict[str, float]}, "a result")):
+        for row in _measurements(_with_signatures(parse_record(line, where, LINE, "a result"), said, where)):
             _check(row, where)
             rows.append(row)
     return rows
@@ -212,6 +217,18 @@ def _or_none(value: Any) -> Any:
     return None if value in ("", [], {}) else value
 
 
+def _with_signatures(line: dict[str, Any], said: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return a line with its signatures in full; ``said`` are those of the lines above, by name, and is extended."""
+    name = line.pop("signed", None)
+    if name is None:
+        return line
+    if "signatures" in line:
+        said[name] = line["signatures"]
+    elif name not in said:
+        raise DataError(f"{where}: no line above says the signatures that are called {name!r}")
+    return line | {"signatures": said[name]}
+
+
 def _measurements(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the rows that a line of a file holds."""
     common = {name: value for name, value in line.items() if name not in BY_METRIC.values()}
@@ -232,7 +249,10 @@ def _text(rows: Iterable[dict[str, Any]]) -> str:
         for name in BY_METRIC:
             if name in row:
                 by_name.setdefault(name, {})[row["metric"]] = row[name]
-    return "".join(f"{_json(json.loads(common) | _nested(by_name))}\n" for common, by_name in lines.items())
+    said: dict[str, Any] = {}
+    return "".join(
+        f"{_json(json.loads(common) | _signed(_nested(by_name), said))}\n" for common, by_name in lines.items()
+    )
 
 
 def _nested(by_name: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -240,6 +260,15 @@ def _nested(by_name: dict[str, dict[str, Any]]) -> dict[str, Any]:
     nested = {BY_METRIC[name]: by_metric for name, by_metric in by_name.items()}
     alike = {name: values for name, values in nested.items() if name != "scores" and len({*values.values()}) == 1}
     return nested | {name: next(iter(values.values())) for name, values in alike.items()}
+
+
+def _signed(nested: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """Return what differs by metric with the name of the signatures, and these only where no line has ``said`` them."""
+    signatures = nested.pop("signatures")
+    name = hashlib.blake2b(_json(signatures).encode(), digest_size=4).hexdigest()
+    first = {} if said.get(name) == signatures else {"signatures": signatures}
+    said[name] = signatures
+    return nested | {"signed": name} | first
 
 
 def _json(row: dict[str, Any]) -> str:

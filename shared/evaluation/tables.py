@@ -114,13 +114,22 @@ def _name(row: Row) -> str:
 
 
 def _by_tests(arms: Mapping[tuple[str, ...], list[Row]]) -> dict[tuple[str, ...], list[list[Row]]]:
-    """Return arms, sorted, by the test sets of their recipe: what lacks one of them stays with the others."""
-    tests: dict[str, set[str]] = defaultdict(set)
-    for (recipe, *_), rows in arms.items():
-        tests[recipe] |= {row["split"] for row in rows if row.get("kind") != MEANS}
+    """Return arms, sorted, by the test sets of their recipe: what lacks one of them stays with the others.
+
+    Arms that were tested on other data than all others of their recipe stand apart.
+    """
+    tests: dict[tuple[str, ...], set[tuple[str, str | None]]] = defaultdict(set)
+    for rows in arms.values():
+        tests[_model_of(rows[0])] |= {(row["split"], row.get("corpus")) for row in rows if row.get("kind") is None}
+    joined: dict[str, list[set[tuple[str, str | None]]]] = defaultdict(list)
+    for (recipe, *_), sets in tests.items():
+        apart = [others for others in joined[recipe] if not others & sets]
+        joined[recipe] = [*apart, sets.union(*(others for others in joined[recipe] if others & sets))]
     groups: dict[tuple[str, ...], list[list[Row]]] = defaultdict(list)
     for (recipe, *_), rows in sorted(arms.items()):
-        groups[tuple(sorted(tests[recipe]))].append(rows)
+        sets = tests[_model_of(rows[0])]
+        splits = {split for whole in joined[recipe] if sets <= whole for split, _ in whole}
+        groups[tuple(sorted(splits))].append(rows)
     return groups
 
 

@@ -22,6 +22,8 @@ from dragoman.shared.recipe.tree import INNER, Node, nearest, read
 MODULES = "modules"
 #: The key that names the recipes that one is laid over.
 BASE = "base"
+#: The key of the arms (arms.py).
+ARMS = "arms"
 #: The most files that a recipe is made of; those of this project have at most 12.
 MOST_BASES = 100
 
@@ -83,15 +85,51 @@ def title(path: Path) -> str:
 # -- bases ----------------------------------------------------------------------------------------------------------
 
 
-def read_with_bases(path: Path, shown: str, folders: list[str]) -> Node:
-    """Read a recipe and lay it over its bases, a shared one lowest; add the folders whose modules they may name."""
-    layers: dict[Path, Node] = {}
-    _read_layers(path, shown, folders, layers, above=[])
-    return reduce(merge, layers.values())
+class Layers:
+    """A recipe and its bases; a base that is reached in several ways lies below all that name it.
+
+    Args:
+        path: the recipe's file.
+        shown: how messages name it.
+
+    Attributes:
+        folders: those whose modules the recipe and its bases may name.
+    """
+
+    def __init__(self, path: Path, shown: str) -> None:
+        self.folders: list[str] = []
+        self._recipe = path, shown
+        self._by_file: dict[Path, Node] = {}
+
+    def read(self) -> Node:
+        """Return the recipe laid over its bases."""
+        _read_layers(*self._recipe, self.folders, self._by_file, above=[])
+        return reduce(merge, self._by_file.values())
+
+    def lay(self, root: Node, named: Node) -> None:
+        """Lay further recipes, which a node names as :data:`BASE` does, over the recipe's tree, which is changed."""
+        path, shown = self._recipe
+        before = len(self._by_file)
+        for base in _several(named):
+            _read_layers(*_find_base(base, path, shown), self.folders, self._by_file, above=[path.resolve()])
+        root.value = reduce(merge, [*self._by_file.values()][before:], root).value
+
+
+def _several(node: Node | None) -> list[Node]:
+    """Return what a key names that may be a list or one value."""
+    return [] if node is None else node.value if isinstance(node.value, list) else [node]
 
 
 def _read_layers(path: Path, shown: str, folders: list[str], layers: dict[Path, Node], above: Sequence[Path]) -> None:
-    """Read a recipe, then the bases that have not been read; add them to the layers, the lowest first."""
+    """Read a recipe and the bases that have not been read; add them to the layers, the lowest first.
+
+    Args:
+        path: the file.
+        shown: how messages name it.
+        folders: filled as those of :class:`Layers`.
+        layers: filled with the recipes by their files.
+        above: the recipes that have this one as a base.
+    """
     file = path.resolve()
     if file in above:
         raise UsageError(f"{shown}: base recipes include each other in a circle")
@@ -101,22 +139,50 @@ def _read_layers(path: Path, shown: str, folders: list[str], layers: dict[Path, 
         raise UsageError(f"{shown}: the recipe has more than {MOST_BASES} bases")
     root = read(path, shown, own=not above)
     folders += [folder for folder in _module_folders(path, root) if folder not in folders]
-    named = root.value.pop(BASE, None)
-    for base in [] if named is None else named.value if isinstance(named.value, list) else [named]:
+    for base in _several(root.value.pop(BASE, None)):
         _read_layers(*_find_base(base, path, shown), folders, layers, [*above, file])
     _find_inner(root, path, shown)
+    _find_bases_of_arms(root, path, shown)
     layers[file] = root
 
 
 def _find_inner(root: Node, path: Path, shown: str) -> None:
     """Let the phases that run a recipe beside this one name it as it is seen from the working directory."""
-    phases = root.value.get("phases")
-    laid_over = phases.value.values() if phases is not None and isinstance(phases.value, dict) else []
+    phases = [recipe.value["phases"].value for recipe in _with_arms(root) if "phases" in recipe.value]
+    laid_over = [phase for each in phases if isinstance(each, dict) for phase in each.values()]
     nodes = [node for node in root.walk() if node.tag == INNER] + [phase for phase in laid_over if not phase.tag]
     for node in nodes:
         inner = node.value.get("recipe") if isinstance(node.value, dict) else None
         if inner and isinstance(inner.value, str) and (path.parent / inner.value).is_file():
             inner.value = os.path.normpath(Path(shown).parent / inner.value)
+
+
+def _find_bases_of_arms(root: Node, path: Path, shown: str) -> None:
+    """Let arms name their bases as they may be named in any folder."""
+    for arm in _with_arms(root):
+        if BASE in arm.value:
+            found = _anywhere(arm.value[BASE], path, shown)
+            arm.value[BASE] = found if isinstance(arm.value[BASE].value, list) else found.value[0]
+
+
+def _with_arms(root: Node) -> Iterator[Node]:
+    """Yield a recipe without its bases, its arms, and theirs."""
+    yield root
+    arms = root.value.get(ARMS, Node({})).value
+    for arm in arms.values() if isinstance(arms, dict) else []:
+        if isinstance(arm.value, dict):
+            yield from _with_arms(arm)
+
+
+def _anywhere(named: Node, path: Path, shown: str) -> Node:
+    """Return the bases that a node of a recipe names as they may be named in any folder."""
+    found, folder = [], _installed_folder().resolve()
+    for base in _several(named):
+        file = _find_base(base, path, shown)[0].resolve()
+        is_installed = file.is_relative_to(folder)
+        place = file.relative_to(folder).with_suffix("").as_posix() if is_installed else str(file)
+        found.append(replace(base, value=place))
+    return replace(named, value=found)
 
 
 def _find_base(base: Node, path: Path, shown: str) -> tuple[Path, str]:
@@ -141,14 +207,7 @@ def bases(source: str | Path) -> dict[str, Node]:
     """Return the key ``base`` of a recipe, as it may be given in any folder; empty if it has none."""
     path, shown, _ = find(source)
     named = read(path, shown).value.get(BASE)
-    if named is None:
-        return {}
-    nodes = []
-    for base in named.value if isinstance(named.value, list) else [named]:
-        file, _ = _find_base(base, path, shown)
-        is_installed = file.resolve().is_relative_to(_installed_folder().resolve())
-        nodes.append(replace(base, value=find(file)[2] if is_installed else str(file.resolve())))
-    return {BASE: replace(named, value=nodes)}
+    return {} if named is None else {BASE: _anywhere(named, path, shown)}
 
 
 # -- modules --------------------------------------------------------------------------------------------------------
@@ -156,9 +215,8 @@ def bases(source: str | Path) -> dict[str, Node]:
 
 def _module_folders(path: Path, root: Node) -> list[str]:
     """Return the folders whose modules a recipe may name: its own, and those of its key ``modules``."""
-    named = root.value.pop(MODULES, None)
     folders = [] if path.resolve().is_relative_to(_installed_folder().resolve()) else [path.resolve().parent]
-    for node in [] if named is None else named.value if isinstance(named.value, list) else [named]:
+    for node in _several(root.value.pop(MODULES, None)):
         if node.tag or not isinstance(node.value, str):
             node.refuse(f"{MODULES} is a list of folders, seen from the recipe")
         folder = (path.parent / node.value).resolve()

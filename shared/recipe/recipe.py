@@ -20,7 +20,7 @@ from typing import Any
 
 from dragoman.shared.errors import UsageError
 from dragoman.shared.recipe.annotate import annotated, without_bases
-from dragoman.shared.recipe.arms import ARMS, lay_arm, take_arms
+from dragoman.shared.recipe.arms import PLUS, lay_arms, names_of_arms, take_arms
 from dragoman.shared.recipe.belonging import moved_manifests
 from dragoman.shared.recipe.inner import (
     Above,
@@ -32,7 +32,9 @@ from dragoman.shared.recipe.inner import (
     without_groups,
 )
 from dragoman.shared.recipe.locations import (
+    ARMS,
     MODULES,
+    Layers,
     add_to_path,
     bases,
     check_not_hidden,
@@ -41,7 +43,6 @@ from dragoman.shared.recipe.locations import (
     header,
     installed,
     is_base,
-    read_with_bases,
     title,
 )  # fmt: skip
 from dragoman.shared.recipe.overrides import node_of, pairs, start_options
@@ -50,7 +51,7 @@ from dragoman.shared.recipe.reach import Reach
 from dragoman.shared.recipe.resolve import Resolver, override
 from dragoman.shared.recipe.run_keys import OPTIONS, RUN_KEYS, RUN_OPTIONS, add_defaults, name_folder, name_run
 from dragoman.shared.recipe.signatures import check_phase, mismatch
-from dragoman.shared.recipe.tree import INNER, Node, leaves, nearest, parse_value, plain, to_yaml
+from dragoman.shared.recipe.tree import INNER, OF_ARM, Node, leaves, nearest, parse_value, plain, to_yaml
 
 Names = list[str]
 Listing = list[tuple[str, str]]
@@ -118,14 +119,14 @@ class Recipe:
             UsageError: naming file, line, key and value.
         """
         path, shown, name = find(source)
-        folders: Names = []
-        root = read_with_bases(path, shown, folders)
-        add_to_path(folders)
+        layers = Layers(path, shown)
+        root = layers.read()
         add_defaults(root)
         name_folder(root, path)
         start = start_options(pairs(overrides), inside=handed_on or bool(above))
         arms = take_arms(root)
-        changed, given = {}, lay_arm(root, arms, start.arm)
+        changed, given = {}, lay_arms(root, arms, start.arm, layers.lay)
+        add_to_path(layers.folders)
         for key, value in start.values:
             if isinstance(value, Node) and not handed_on:  # of a recipe that runs this one
                 new, name_in_results = value, key
@@ -141,7 +142,7 @@ class Recipe:
         name_run(root, start.run)
         return Recipe(
             root, name=name, source=shown, header=header(path), changed=changed, arms=arms,
-            arm=start.arm.value if start.arm else "", above=above, module_folders=folders, given=given,
+            arm=start.arm.value if start.arm else "", above=above, module_folders=layers.folders, given=given,
             trusts=start.trusts,
         )  # fmt: skip
 
@@ -174,8 +175,8 @@ class Recipe:
 
     @property
     def arms(self) -> Names:
-        """The names of the arms."""
-        return [*self._arms.value]
+        """The names of the arms; those that another arm has brought along are ``that+this``."""
+        return [*names_of_arms(self._arms)]
 
     @property
     def used_keys(self) -> set[str]:
@@ -297,7 +298,8 @@ class Recipe:
         for key, node in self._root.value.items():
             if key in used or not node.own:
                 continue
-            if not node.given and key in self._used_by_arms:
+            one_of_several = PLUS in self.arm and node.place.startswith(OF_ARM)  # another may have taken its use away
+            if (one_of_several or not node.given) and key in self._used_by_arms:
                 continue
             taken_away = key in self._used_unchanged
             if node.given or not taken_away:
@@ -318,14 +320,8 @@ class Recipe:
 
     @cached_property
     def _used_by_arms(self) -> set[str]:
-        """The keys that arms refer to, or change."""
-        resolver = Resolver(self._root, lenient=True)
-        changed = set()
-        for arm in self._arms.value.values():
-            for key, node in arm.value.items():
-                resolver.resolve(node)
-                changed.add(key.partition(".")[0])
-        return changed | resolver.used
+        """The keys that the recipe uses with one of its arms."""
+        return {key for arm in self.arms for key in Recipe.load(self.source, {"arm": arm}).used_keys}
 
     def _used(self, resolver: Resolver) -> set[str]:
         """Return the top-level keys that the run reads or phases refer to."""

@@ -33,8 +33,8 @@ def test_an_interrupted_run_ends_with_the_same_bits(
     check_interrupted(name, given(name, miniature, pretrained), tmp_path, monkeypatch)
 
 
-def given(name, miniature, pretrained):  # noqa: F811 - a folder
-    """Return the keys that make a recipe small, with what has to be filled in."""
+def given(name, miniature, pretrained, **more):  # noqa: F811 - a folder
+    """Return the keys that make a recipe small, with what has to be filled in, and further ones."""
     keys = {key: value for key, value in FILLED_IN.items() if key in RECIPES[name].placeholders}
     keys |= QUICK | {"manifest_folder": "manifests"}
     if name.partition("/")[0] in miniature:
@@ -42,7 +42,7 @@ def given(name, miniature, pretrained):  # noqa: F811 - a folder
     if "waveform_folder" in RECIPES[name].placeholders:
         keys |= {"waveform_folder": str(pretrained), "waveform_positions": 32}
         keys |= {key: RECIPES[PRETRAINING].value(key) for key in ("waveform_norm_each", "waveform_norm_sum")}
-    return keys | small(Recipe.load(name, keys))
+    return keys | more | small(Recipe.load(name, keys | more))
 
 
 def check_interrupted(name, keys, folder, monkeypatch):

@@ -188,6 +188,10 @@ def test_against_an_arm(recipes, tmp_path, capsys):
     found = [r for r in read(into / "results.jsonl") if r.get("kind") == "comparison"]
     assert tuple(found[-1][key] for key in compared) == ("half", "poor", "careless")
     assert "WARNING: batches differ" in capsys.readouterr().out
+    assert run_seeds(str(good), [], seeds=[1, 2], arm="half", against="careless+half", into=into)
+    assert (tmp_path / "runs" / "good-careless-half" / "2" / "recipe.yaml").is_file()
+    found = [r for r in read(into / "results.jsonl") if r.get("kind") == "comparison"]
+    assert tuple(found[-1][key] for key in compared) == ("half", "good", "careless+half")
     with pytest.raises(UsageError, match="neither a file nor an installed recipe"):
         run_seeds(str(good), [], seeds=[1], against="carless")
 

@@ -6,15 +6,19 @@ from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.saved_model import SavedModel
 from tests.recipes.test_recipes import load, small
 
-NAME = "almanac/mt_exotic"
+NAME = "almanac/mt_from_mrasp"
 
 
 @pytest.mark.recipes
-@pytest.mark.parametrize(("source", "target"), [("fr", "ru"), ("en", "es"), ("es", "it")])
-def test_each_exotic_direction_begins_with_the_same_pre_training(source, target, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("arm", "source", "target"),
+    [("pair", "fr", "ru"), ("source", "es", "en"), ("target", "en", "es"), ("full", "es", "it")],
+)
+def test_each_exotic_direction_begins_with_the_same_pre_training(arm, source, target, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    overrides = {"source_language": source, "target_language": target, "device": "cpu", "debug": True, "workers": 0}
-    workspace = run_recipe(load(NAME, **small(load(NAME)), **overrides, noprogressbar=True), command="a test")
+    overrides = {"arm": f"exotic_{arm}", "device": "cpu", "debug": True, "workers": 0}
+    recipe = load(NAME, **small(load(NAME, arm=overrides["arm"])), **overrides, noprogressbar=True)
+    workspace = run_recipe(recipe, command="a test")
     system = SavedModel.load(workspace.output / "average" / "model")
     assert (system.source_languages, system.target_languages) == ([source], [target])
     known = {f"<{code}>" for code in ("en", "de", "fr", "ru", "tr", "es", "it")}
@@ -22,7 +26,7 @@ def test_each_exotic_direction_begins_with_the_same_pre_training(source, target,
 
 
 def test_pre_training_sees_no_text_of_exotic_languages():
-    recipe = load(NAME)
+    recipe = load(NAME, arm="exotic_source")
     inner = recipe.plan["mrasp"].inner
     seen = {"en", "de", "fr", "ru", "tr"}
     [corpus] = inner.plan["corpus"].plain.values()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.recipes.test_resumed import check_interrupted, given
 
-COMBINED = ["almanac/xstnet_consecutive", "almanac/chimera_shrunk", "almanac/costt_from_mbart"]
+COMBINED = ["almanac/xstnet --arm consecutive", "almanac/chimera --arm shrunk", "almanac/costt --arm from_mbart"]
 MASKED = ["almanac/fat_st", "own/fat_st"]
 LABELLED = ["almanac/self_training", "almanac/back_translation", "almanac/unsupervised"]
 ALIGNED = ["almanac/curriculum", "own/curriculum"]
@@ -17,4 +17,6 @@ ALIGNED = ["almanac/curriculum", "own/curriculum"]
 @pytest.mark.recipes
 @pytest.mark.parametrize("name", COMBINED + MASKED + LABELLED + ALIGNED)
 def test_an_interrupted_run_ends_with_the_same_bits(name, miniature, tmp_path, monkeypatch):
-    check_interrupted(name, given(name, miniature, None), tmp_path, monkeypatch)
+    name, _, arm = name.partition(" --arm ")
+    keys = given(name, miniature, None, **({"arm": arm} if arm else {}))
+    check_interrupted(name, keys, tmp_path, monkeypatch)

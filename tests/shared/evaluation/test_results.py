@@ -75,7 +75,7 @@ def test_refuses_what_is_not_a_result(tmp_path):
     [
         {"scores": ["bleu"]}, {"scores": {"bleu": "1"}}, {"recipe": None}, {"split": 5}, {"lines": "300"},
         {"lines": 10**23}, {"keys": "none"}, {"minutes": "14"}, {"commit": 7}, {"seeds": [1, "2"]}, {"seeds": 3},
-        {"kind": []}, {"outputs": 1}, {"low": None}, {"against_keys": [1]}, {"seed": "1"},
+        {"kind": []}, {"outputs": 1}, {"low": None}, {"against_keys": [1]}, {"seed": "1"}, {"signed": 7},
     ],
 )  # fmt: skip
 def test_an_odd_row_is_named_with_its_key(tmp_path, odd):
@@ -221,6 +221,25 @@ def test_recipes_with_other_test_sets_have_a_table_of_their_own(tmp_path):
     assert [part.count("\n| almanac/") for part in text.split("| recipe |")] == [0, 3, 1]
 
 
+def test_arms_that_were_tested_on_other_data_have_a_table_of_their_own(tmp_path):
+    """Whose test sets may have the same names; what shares one corpus with them belongs to them."""
+    path = tmp_path / "results.jsonl"
+    first, second = {"split": "en-de/tst-COMMON", "corpus": "1a"}, {"split": "en-de/tst-HE", "corpus": "1b"}
+    other, more = first | {"corpus": "2a"}, {"split": "en-de/tst-voices", "corpus": "2c"}
+    world2, none, few = {"arm": "world2"}, {"arm": "none"}, {"arm": "world2+few", "phase": "further"}
+    for change in (first, second, none | first, world2 | other, world2 | more, few | more):
+        record(path, [ROW | change])
+    table = cells(render(latest(read(path)), path.name))
+    assert [(row[0], row[1], *row[4:6]) for row in table] == [
+        ("recipe", "arm", "en-de/tst-COMMON", "en-de/tst-HE"),
+        ("almanac/st", "", "61.2", "61.2"),
+        ("almanac/st", "none", "61.2", ""),
+        ("recipe", "arm", "en-de/tst-COMMON", "en-de/tst-voices"),
+        ("almanac/st", "world2", "61.2", "61.2"),
+        ("almanac/st (further)", "world2+few", "", "61.2"),
+    ]
+
+
 def test_many_test_sets_share_a_column(tmp_path):
     text = table(tmp_path, *({"split": f"x{number}-en/test", "value": float(number)} for number in range(5)))
     header, row = cells(text)
@@ -325,6 +344,51 @@ def test_one_line_holds_the_metrics_of_a_test(tmp_path):
     record(tmp_path / "other.jsonl", [ROW, ROW | {"seed": 2, "value": 1.0}])  # of two runs
     first, second = map(json.loads, (tmp_path / "other.jsonl").read_text().splitlines())
     assert (first["lines"], second["lines"], second["scores"], second["seed"]) == (300, 300, {"bleu": 1.0}, 2)
+
+
+def test_signatures_stand_in_the_first_line_that_has_them(tmp_path):
+    """Their short name is what `b2sum -l 32` says of their JSON."""
+    both = [ROW, ROW | {"metric": "ter", "value": 4.0, "signature": "lc"}]
+    rows = [row | {"seed": seed} for seed in (1, 2, 3) for row in both] + [ROW | {"seed": 4}, ROW | {"seed": 5}]
+    collect(rows, tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    several, one = {"bleu": "nrefs:1|tok:13a", "ter": "lc"}, "nrefs:1|tok:13a"
+    assert [(line["seed"], line["signed"], line.get("signatures")) for line in lines] == [
+        (1, "759db6b6", several), (2, "759db6b6", None), (3, "759db6b6", None),
+        (4, "3672f805", one), (5, "3672f805", None),
+    ]  # fmt: skip
+    assert [row["signature"] for row in read(tmp_path / "results.jsonl")] == ["nrefs:1|tok:13a", "lc"] * 3 + [one] * 2
+    assert not any("signed" in row or "signatures" in row for row in read(tmp_path / "results.jsonl"))
+
+
+def test_what_is_added_to_a_file_says_its_signatures_again_and_collecting_once(tmp_path):
+    """Who appends does not read the file; and files that are joined are a file."""
+    for seed in (1, 2):
+        record(tmp_path / "run" / "results.jsonl", [ROW | {"seed": seed}, ROW | {"seed": seed + 2, "value": 1.0}])
+    texts = [json.loads(line).get("signatures") for line in (tmp_path / "run" / "results.jsonl").open()]
+    assert texts == ["nrefs:1|tok:13a", None] * 2
+    collect(of_run(tmp_path / "run"), tmp_path)
+    texts = [json.loads(line).get("signatures") for line in (tmp_path / "results.jsonl").open()]
+    assert texts == ["nrefs:1|tok:13a", None, None, None]
+
+
+def test_a_line_whose_signatures_no_line_says_is_named(tmp_path):
+    record(tmp_path / "results.jsonl", [ROW, ROW | {"seed": 2}])
+    _, second = (tmp_path / "results.jsonl").read_text().splitlines()
+    (tmp_path / "results.jsonl").write_text(second + "\n")
+    said = r"results\.jsonl, line 1: no line above says the signatures that are called '3672f805'"
+    refuses(DataError, said, read, tmp_path / "results.jsonl")
+
+
+def test_a_file_of_an_earlier_version_is_read_and_rewritten(tmp_path):
+    """Each of its lines has its signatures in full, and no name of them."""
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(LINE | {"seed": seed}) + "\n" for seed in (1, 2)))
+    before = read(tmp_path / "results.jsonl")
+    assert [(row["seed"], row["signature"]) for row in before] == [(1, "nrefs:1|tok:13a"), (2, "nrefs:1|tok:13a")]
+    collect([], tmp_path)
+    first, second = map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())
+    assert (first["signatures"], first["signed"], second["signed"]) == ("nrefs:1|tok:13a", "3672f805", "3672f805")
+    assert "signatures" not in second
 
 
 def test_what_is_collected_of_a_run_knows_what_it_learned_from_when_it_is_collected_again(tmp_path):

@@ -140,13 +140,130 @@ def test_a_recipe_runs_an_arm_of_another_one(load, tmp_path):
         refuses(UsageError, rf"^{place}: .*\.arm 'gone': no such arm", Recipe.load("outer.yaml", words).check)
 
 
+OTHER = """\
+base: deeper.yaml
+size: 3
+results_folder: runs/other
+phases:
+    more: !new:tests.shared.recipe_parts.Free {x: !ref <size>}
+    fit: {}
+arms:
+    brought: {size: 9}
+"""
+LAID = """\
+base: base.yaml
+results_folder: runs/mine
+output_folder: !ref <results_folder>/laid/<seed>
+arms:
+    other:
+        base: other.yaml
+        share: 0.75
+        phases.fit.x.rate: !ref <share>
+        phases: {last: !new:tests.shared.recipe_parts.Free {x: !ref <deep>}}
+        arms:
+            within: {deep: 6}
+    slow: {extra: 1, phases.fit.x.parts: !ref <extra>}
+"""
+
+
+@pytest.fixture
+def laid(load, tmp_path):
+    (tmp_path / "laid").mkdir()
+    (tmp_path / "laid" / "other.yaml").write_text(OTHER)
+    (tmp_path / "laid" / "deeper.yaml").write_text("deep: 5\nsize: 2\n")
+    (tmp_path / "laid" / "mine.yaml").write_text(LAID.replace("base.yaml", "../base.yaml"))
+    load()  # writes what they go on from
+    return lambda *words: Recipe.load("laid/mine.yaml", words)
+
+
+def test_an_arm_is_laid_over_its_recipe_with_its_bases(laid, tmp_path):
+    """The same as a recipe over both, whose phases stand where that recipe would have them."""
+    whole = LAID[: LAID.index("arms:")].replace("base: base.yaml", "base: [laid/mine.yaml, laid/other.yaml]")
+    whole += "share: 0.75\nphases:\n    fit: {x: {rate: !ref <share>}}\n"
+    whole += "    last: !new:tests.shared.recipe_parts.Free {x: !ref <deep>}\n"
+    (tmp_path / "whole.yaml").write_text(whole.replace("results_folder: runs/mine\n", ""))
+    named, written = laid("--arm", "other"), Recipe.load("whole.yaml")
+    named.check()
+    assert named.phases == written.phases == ["inner", "more", "fit", "last"]
+    assert [named.plan[name].plain for name in ("more", "fit", "last")] == [
+        {"!new:tests.shared.recipe_parts.Free": {"x": 3}},
+        {"!new:tests.shared.recipe_parts.Free": {"x": {"rate": 0.75, "slab": slab(), "parts": ["a", "b"]}}},
+        {"!new:tests.shared.recipe_parts.Free": {"x": 5}},
+    ]
+    assert all(named.plan[name].plain == written.plan[name].plain for name in ("more", "fit", "last"))
+    laid().check()  # without what the arm brings
+
+
+def slab():
+    return {"!new:tests.shared.recipe_parts.Slab": {"size": 8, "dropout": 0.1}}
+
+
+def test_arms_are_laid_over_each_other(laid):
+    recipe = laid("--arm", "other+slow")
+    recipe.check()
+    [arguments] = recipe.plan["fit"].plain.values()
+    assert (
+        arguments["x"]["rate"] == 0.75 and arguments["x"]["parts"] == 1
+    )  # slow changes the key that other has replaced
+    assert recipe.value("rate") == 0.25 and recipe.arm == "other+slow"
+    assert laid().arms == ["other", "other+within", "slow", "gone"]
+    assert laid("--arm", "other+within").value("deep") == 6
+    assert laid("--arm", "other+brought").value("size") == 9  # an arm of its base
+    for name, said in (("within", "within"), ("slow+within", "within"), ("other+", ""), ("other+slwo", "slwo")):
+        refuses(UsageError, f"command line: --arm '{said}': no such arm", laid, "--arm", name)
+
+
+def test_a_key_of_an_arm_may_lose_its_use_by_another_arm_alone(load):
+    arms = (
+        "arms:\n    a: {more: 1, phases.fit.x.parts: !ref <more>}\n    b: {phases.fit.x.parts: []}\n    c: {share: 1}\n"
+    )
+    load("--arm", "a+b", text=f"base: base.yaml\n{arms}").check()
+    for arm in ("c", "c+b", "b+c"):
+        refuses(
+            UsageError, "--arm c .*: nothing uses this key", load("--arm", arm, text=f"base: base.yaml\n{arms}").check
+        )
+
+
+def test_each_arm_is_put_into_the_folder_unless_results_have_another(laid):
+    assert laid("--arm", "gone+slow").value("output_folder") == "runs/mine/laid-gone-slow/1"
+    assert laid("--arm", "other").value("output_folder") == "runs/other/laid/1"
+    assert (
+        laid("--arm", "slow+other+gone", "--run", "again").value("output_folder") == "runs/other/laid-slow-gone-again/1"
+    )
+
+
+def test_what_gives_results_a_folder_that_the_run_is_not_in_has_its_name_put_in(load):
+    text = "base: base.yaml\nresults_folder: a\nrate: !ref <results_folder>\narms: {other: {results_folder: b}}\n"
+    assert load("--arm", "other", text=text).value("output_folder") == "runs/mine-other/1-mine"
+
+
+def test_a_recipe_that_an_arm_runs_is_seen_from_its_file(load, tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "second.yaml").write_text(INNER.replace("runs/inner", "runs/second"))
+    text = "base: ../base.yaml\narms: {a: {phases: {inner: {recipe: second.yaml}}}}\n"
+    (tmp_path / "deep" / "mine.yaml").write_text(text)
+    load()  # writes what it goes on from
+    assert Recipe.load("deep/mine.yaml", {"arm": "a"}).plan["inner"].inner.source == "deep/second.yaml"
+    assert Recipe.load("deep/mine.yaml").plan["inner"].inner.source == "inner.yaml"
+
+
+def test_a_base_that_lies_below_already_stays_there(load):
+    text = "base: base.yaml\nrate: 3.0\narms: {a: {base: base.yaml, group.size: 6}}\n"
+    assert load("--arm", "a", text=text).value("rate") == 3.0
+
+
 WRONG = [
+    ("arms: {a: {base: none.yaml}}", r"mine.yaml:1: arms.a.base: no file 'none.yaml' beside the recipe"),
+    ("arms: {a: {base: mine.yaml}}", r"base recipes include each other in a circle"),
+    ("arms: {a: {arms: {b: 3}}}", r"--arm a \(mine.yaml:1\): arms.b: an arm is a mapping of keys"),
+    ("arms: {a: {phases: {other: 3, fit: {}, inner: {}}}}", "these phases have another order in base.yaml"),
+    ("arms: {b: {base: base.yaml, arms: {a: {rate: 3}}}}", "--arm 'a': no such arm"),
     ("arms: [a]", "mine.yaml:1: arms: is a mapping of the arms' names"),
     ("arms: {a: 3}", r"arms.a: an arm is a mapping of keys"),
     ("arms: {a: {}}", r"arms.a: an arm is a mapping of keys"),
     ("arms: {a: {output_folder: x}}", "arms.a.output_folder: an arm has this from its recipe"),
     ("arms: {a: {seed: 3}}", "arms.a.seed: an arm has this from its recipe"),
-    ("arms: {a: {raet: 3}}", r"--arm a \(mine.yaml:1\): arms.a.raet: no such key \(did you mean 'rate'\?\)"),
+    ("arms: {a: {raet: 3}}", r"--arm a \(mine.yaml:1\): raet: nothing uses this key \(did you mean 'rate'\?\)"),
     ("arms: {a: {rate: !ref <nothing>}}", r" \(mine.yaml:1\): rate: !ref <nothing>: no key 'nothing'"),
     ("arms: {a: {slab.size: many}}", r"--arm a \(mine.yaml:1\): slab.size: .*int"),
     ("arms: {a: {slab.more: 2}}", r"--arm a \(mine.yaml:1\): slab.more: .* has no argument 'more'"),

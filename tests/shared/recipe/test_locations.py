@@ -192,7 +192,7 @@ def test_a_recipe_is_a_file_or_an_installed_one(tmp_path):
 def test_what_is_said_of_bases_and_modules_that_are_none(tmp_path, text, said):
     (tmp_path / "a.yaml").write_text(f"{text}\n")
     (tmp_path / "b.yaml").write_text("x: 1\n")
-    complaint = refusal(UsageError, locations.read_with_bases, tmp_path / "a.yaml", "a.yaml", [])
+    complaint = refusal(UsageError, locations.Layers(tmp_path / "a.yaml", "a.yaml").read)
     assert complaint == said.format(folder=tmp_path)
 
 
@@ -201,13 +201,13 @@ def test_bases_lie_below_what_names_them(tmp_path):
              "d": "four: 4\nfive: 5"}  # fmt: skip
     for name, text in texts.items():
         (tmp_path / f"{name}.yaml").write_text(f"{text}\n")
-    folders = []
-    root = locations.read_with_bases(tmp_path / "a.yaml", "x/a.yaml", folders)
+    layers = locations.Layers(tmp_path / "a.yaml", "x/a.yaml")
+    root = layers.read()
     assert {name: node.value for name, node in root.items()} == {"one": 1, "two": 3, "four": 3, "five": 5}
     assert {name: node.place for name, node in root.items()} == {
         "one": "x/a.yaml:2", "two": "x/c.yaml:1", "four": "x/c.yaml:2", "five": "x/d.yaml:2",
     }  # fmt: skip
-    assert folders == [str(tmp_path)]
+    assert layers.folders == [str(tmp_path)]
     assert {name: node.own for name, node in root.items()} == {"one": True, "two": False, "four": False, "five": False}
     assert locations.bases(tmp_path / "d.yaml") == {}
     assert [node.value for node in locations.bases(tmp_path / "a.yaml")["base"].value] == [
@@ -222,6 +222,6 @@ def test_so_many_bases_are_too_many(tmp_path, monkeypatch):
     for number in range(4):
         base = f"base: {number + 1}.yaml\n" if number < 3 else ""
         (tmp_path / f"{number}.yaml").write_text(f"{base}x: {number}\n")
-    assert locations.read_with_bases(tmp_path / "1.yaml", "1.yaml", []).value["x"].value == 1
+    assert locations.Layers(tmp_path / "1.yaml", "1.yaml").read().value["x"].value == 1
     said = "^3.yaml: the recipe has more than 3 bases$"
-    refuses(UsageError, said, locations.read_with_bases, tmp_path / "0.yaml", "0.yaml", [])
+    refuses(UsageError, said, locations.Layers(tmp_path / "0.yaml", "0.yaml").read)
