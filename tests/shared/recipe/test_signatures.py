@@ -222,7 +222,7 @@ def test_a_protocol_asks_for_its_methods():
         ("!apply:shared.recipe.tree.parse_value", "[a]", f"{HERE}.parse_value needs the argument 'key'"),
         ("!name:shared.recipe.tree.parse_value", "[a]", None),  # the rest comes with the call
         ("!apply:shared.recipe.tree.nearest", "[a, [b], 3]", f"{HERE}.nearest takes 2 positional arguments, not 3"),
-        ("!apply:shared.recipe.tree.nearest", "{name: a, known: [b], few: 3}", None),
+        ("!apply:shared.recipe.tree.nearest", "{name: a, candidates: [b], few: 3}", None),
         ("!new:torch.nn.Sequential", "[1, 2, 3]", None),  # takes any number
         ("!new:torch.nn.Sequential", "{a: 1}", "torch.nn.Sequential has no argument 'a'"),
         ("!new:builtins.dict", "{a: 1}", None),
