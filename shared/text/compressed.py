@@ -21,15 +21,21 @@ _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, "
 #: Endings of compressed files that are read.
 COMPRESSED = tuple(_OPENERS)
 
+_ARCHIVES = (".tar", ".tgz", *(f".tar{ending}" for ending in COMPRESSED), ".zip", ".rar", ".7z")
+
 #: Endings of compressed files that are not: each is refused, as nobody would see that it is missing.
-UNREAD = (".zip", ".rar", ".zst", ".lz4", ".lzma", ".Z", ".7z")
+UNREAD = (*_ARCHIVES, ".zst", ".lz4", ".lzma", ".Z", *(ending.upper() for ending in (*COMPRESSED, *_ARCHIVES)))
 
 ENDINGS = (*COMPRESSED, *UNREAD)
 
 
 def plain_name(path: Path) -> str:
     """Return the name of a file without the ending of its compression."""
-    return path.name.removesuffix(path.suffix) if path.suffix in COMPRESSED else path.name
+    return path.name.removesuffix(ending) if (ending := _ending(path)) in COMPRESSED else path.name
+
+
+def _ending(path: Path) -> str:
+    return max((ending for ending in ENDINGS if path.name.endswith(ending)), key=len, default="")
 
 
 def beside(path: Path) -> Path | None:
@@ -41,7 +47,7 @@ def beside(path: Path) -> Path | None:
     there = [place for ending in ("", *ENDINGS) if _is_there(place := path.with_name(path.name + ending))]
     if len(there) > 1:
         raise DataError(f"{there[0]}: both this and {there[1].name} are there; which one is meant? Move the other away")
-    if there and there[0].name != path.name and there[0].suffix in UNREAD:
+    if there and there[0].name != path.name and _ending(there[0]) in UNREAD:
         raise DataError(f"{there[0]}: not read; unpack it, or compress it as {', '.join(COMPRESSED)}")
     return there[0] if there else None
 
@@ -59,7 +65,7 @@ def plain_or_packed(folder: Path, pattern: str = "*") -> list[Path]:
     """
     paths = set()
     for path in folder.glob("*"):
-        name = path.name.removesuffix(path.suffix) if path.suffix in ENDINGS else path.name
+        name = path.name.removesuffix(_ending(path))
         if fnmatchcase(name, pattern) and _is_there(path):
             paths.add(path.with_name(name))
     return [place for path in sorted(paths) if (place := beside(path)) is not None]

@@ -65,7 +65,7 @@ def test_two_files_of_one_name_are_refused(tmp_path, other):
     refuses(DataError, rf"train\.en: both this and {other} are there", Moses, root=tmp_path, **PAIR)
 
 
-@pytest.mark.parametrize("ending", ["zst", "zip", "rar", "7z", "lz4", "Z", "lzma"])
+@pytest.mark.parametrize("ending", ["zst", "zip", "rar", "7z", "lz4", "Z", "lzma", "tar", "tar.gz", "tgz", "GZ", "ZIP"])
 def test_what_is_not_read_is_refused(tmp_path, ending):
     for name in ("dev.en", "dev.de", f"train.en.{ending}", "train.de"):
         (tmp_path / name).write_bytes(b"One.\n")
