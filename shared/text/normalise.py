@@ -126,7 +126,7 @@ class RemoveEvents(Described):
         spaced = code not in languages.LANGUAGES or languages.spaced(code)
         parts, end = [], 0
         for match in _BRACKETS.finditer(text):
-            inside = (match[1] or match[2] or match[3] or match[4] or "").strip()
+            inside = next(filter(None, match.groups()), "").strip()
             if inside and self._is_event(inside, capitals=code not in languages.LANGUAGES or languages.cased(code)):
                 parts.append(text[end : match.start()])
                 end = match.end()
@@ -146,7 +146,9 @@ class RemoveEvents(Described):
         return event and len(_UNSPACED.sub(" ", inside).split()) + characters / 4 <= self.words
 
 
-_BRACKETS = re.compile(r"[(（]([^()（）]*)[)）]|[\[［]([^\[\]［］]*)[\]］]|【([^【】]*)】|〔([^〔〕]*)〕")
+_PAIRS = ("(（", ")）"), ("\\[［", "\\]］"), ("【", "】"), ("〔", "〕")
+#: Brackets around what has none of its kind, two of them at once where both are doubled.
+_BRACKETS = re.compile("|".join(f"[{a}]{{{n}}}([^{a}{b}]*)[{b}]{{{n}}}" for a, b in _PAIRS for n in (2, 1)))
 #: What may stand before the first letter or digit: marks, currencies, signs of numbers, spaces.
 _BEFORE = {"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sc", "Sm", "Zs"}
 #: Thai, Lao, Tibetan, Burmese, Khmer, Japanese and Chinese.
