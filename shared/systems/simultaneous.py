@@ -165,6 +165,7 @@ class Listener:
         self.chunks = 0
         self.written: list[int] = []
         self.hypotheses: list[list[int]] = []
+        self._batch: Batch | None = None
         # Systems that search in a way of their own, or with joined models, encode for themselves.
         plain = type(system).translate_batch is System.translate_batch and system.generator is cast(Any, system.model)
         self._generator = EncodesOnce(cast(Generator, system.model)) if plain else None
@@ -199,8 +200,7 @@ class Listener:
         return Emission(self.text.removeprefix(before), self.heard, self.clock, last)
 
     def _write(self, *, last: bool) -> None:
-        batch = Batch({"speech": Padded.from_sequences([self.waveform])}, self.languages, ["what is heard"])
-        batch = batch.to(self.system.device)
+        batch = self._heard()
         tokens = self._translate(batch)
         if last:
             self.written = tokens
@@ -219,6 +219,13 @@ class Listener:
         complete = max((end for end in ends if end <= certain), default=0)
         if complete > len(self.written):
             self.written = tokens[:complete]
+
+    def _heard(self) -> Batch:
+        """Return all sound; the same batch as before, which has been encoded, if nothing has been added."""
+        if self._batch is None or self._batch["speech"].values.shape[1] != len(self.waveform):
+            speech = Padded.from_sequences([self.waveform])
+            self._batch = Batch({"speech": speech}, self.languages, ["what is heard"]).to(self.system.device)
+        return self._batch
 
     def _translate(self, batch: Batch) -> list[int]:
         """Return the tokens of the best hypothesis that begins with what has been written, without the end symbol."""

@@ -240,6 +240,19 @@ def test_sound_is_encoded_once_a_chunk(system):
     assert [again.hear(noise(0.4), last=last).text for last in (False, False, True)] == texts
 
 
+def test_an_end_that_brings_no_sound_is_not_encoded_again(system):
+    listener = Listener(system, LocalAgreement(), search=GreedySearch(rules=SHORT))
+    calls, encode = [], system.model.encode
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(system.model, "encode", lambda batch, field=None: calls.append(batch) or encode(batch, field))
+        found = [listener.hear(noise(0.4)), listener.hear(noise(0.3, seed=2)), listener.hear(noise(0), last=True)]
+    assert [len(batch["speech"].values[0]) for batch in calls] == [6400, 11200]
+    again = Listener(system, LocalAgreement(), search=GreedySearch(rules=SHORT))
+    again._generator = None
+    expected = [again.hear(noise(0.4)), again.hear(noise(0.3, seed=2)), again.hear(noise(0), last=True)]
+    assert [one.text for one in found] == [one.text for one in expected] and any(one.text for one in found)
+
+
 def test_what_cannot_listen_is_refused(system, monkeypatch):
     said = "CtcGreedySearch does not search the outputs of a decoder"
     refuses(UsageError, said, Listener, system, Hold(), search=CtcGreedySearch())

@@ -80,7 +80,7 @@ def test_the_budget_of_other_models_and_of_smaller_batches_stays(system):
     assert rows.of_windows(budget, system).rows == 9
     for own in (None, 10**6):
         capped = rows.of_windows(Budget(rows=own, seconds=480.0, tokens=7), system)
-        assert (capped.rows, capped.seconds, capped.tokens) == (math.floor(120 / SECONDS), 480.0, 7)
+        assert (capped.rows, capped.seconds, capped.tokens) == (math.floor(60 / SECONDS), 480.0, 7)
     system.model.embeddings["speech"].frontend = LogMel(bins=16, seconds=300.0)
     assert rows.of_windows(budget, system).rows == 1
 
