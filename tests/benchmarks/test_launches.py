@@ -213,6 +213,13 @@ def test_an_lstm_has_the_outputs_and_gradients_of_the_cpu(projected):
             torch.testing.assert_close(parameter.grad.cpu(), gradient)
 
 
+def test_autocast_reaches_recurrent_layers_in_inference_mode():
+    with FakeCuda(values=True), torch.inference_mode(), torch.autocast("cuda", dtype=torch.bfloat16):
+        layer = nn.LSTM(5, 4, batch_first=True).to("cuda")
+        x = nn.Linear(3, 5).to("cuda")(torch.ones(2, 6, 3, device="cuda"))
+        assert x.dtype == torch.bfloat16 and layer(x)[0].shape == (2, 6, 4)
+
+
 def test_tensors_of_two_devices_are_refused_and_numbers_are_not():
     with FakeCuda(values=True):
         x = torch.ones(3, 4, device="cuda")
