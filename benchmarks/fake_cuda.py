@@ -187,7 +187,7 @@ class _Operators(TorchDispatchMode):
             return func(*args, **kwargs)
         if func is not _ATTENTION and func.has_kernel_for_dispatch_key(_COMPOSITE):  # without gradients, nobody has yet
             with _autocast_again(), self:
-                return func.decompose(*args, **kwargs)
+                return func._op_dk(_COMPOSITE, *args, **kwargs)
         self._check(func, args, tensors)
         to_host = here and (wanted is not None and not to_cuda)
         if func is aten.copy_.default and not isinstance(args[0], OnCuda):
