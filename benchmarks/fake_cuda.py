@@ -186,8 +186,8 @@ class _Operators(TorchDispatchMode):
         if not here and not to_cuda:
             return func(*args, **kwargs)
         if func is not _ATTENTION and func.has_kernel_for_dispatch_key(_COMPOSITE):  # without gradients, nobody has yet
-            with self:
-                return func.decompose(*args, **kwargs)
+            with _autocast_again(), self:
+                return func._op_dk(_COMPOSITE, *args, **kwargs)
         self._check(func, args, tensors)
         to_host = here and (wanted is not None and not to_cuda)
         if func is aten.copy_.default and not isinstance(args[0], OnCuda):
@@ -225,6 +225,14 @@ class _Operators(TorchDispatchMode):
         if elsewhere and any(isinstance(x, OnCuda) for x in tensors):
             shapes = ", ".join(f"{tuple(x.shape)} {'cuda' if isinstance(x, OnCuda) else 'cpu'}" for x in tensors)
             raise TwoDevicesError(f"{func} is handed tensors of two devices: {shapes}")
+
+
+def _autocast_again() -> Any:
+    """Return the context in which autocast, which is above what is seen here, casts for what is called from here."""
+    keys = torch._C._dispatch_tls_local_exclude_set()
+    for key in (torch._C.DispatchKey.AutocastCUDA, torch._C.DispatchKey.AutocastCPU):
+        keys = keys.remove(key)
+    return torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), keys)
 
 
 _INDEXING = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._index_put_impl_.default}

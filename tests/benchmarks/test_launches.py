@@ -213,6 +213,15 @@ def test_an_lstm_has_the_outputs_and_gradients_of_the_cpu(projected):
             torch.testing.assert_close(parameter.grad.cpu(), gradient)
 
 
+def test_autocast_reaches_recurrent_layers_in_inference_mode():
+    with FakeCuda(values=True), torch.inference_mode(), torch.autocast("cuda", dtype=torch.bfloat16):
+        layer = nn.LSTM(5, 4, batch_first=True).to("cuda")
+        x = nn.Linear(3, 5).to("cuda")(torch.ones(2, 6, 3, device="cuda"))
+        outputs, state = layer(x)
+        assert x.dtype == torch.bfloat16 and outputs.shape == (2, 6, 4)
+        assert layer(x[:, :1], state)[1][0].shape == state[0].shape == (1, 2, 4)
+
+
 def test_tensors_of_two_devices_are_refused_and_numbers_are_not():
     with FakeCuda(values=True):
         x = torch.ones(3, 4, device="cuda")

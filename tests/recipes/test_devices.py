@@ -7,10 +7,16 @@ from benchmarks.fake_cuda import FakeCuda
 from dragoman.shared.nn import weights
 from dragoman.shared.run.running import run_recipe
 from tests.recipes.installed import RECIPES
-from tests.recipes.test_recipes import FAST, NAMES, denoises, folder_of_its_own, load, small  # noqa: F401
+from tests.recipes.test_recipes import NAMES, denoises, folder_of_its_own, load, small  # noqa: F401
 
 #: Those that ``make test`` runs: of speech, of noise, and of LSTM layers.
-QUICK = {FAST, next(filter(denoises, NAMES)), next(name for name in NAMES if "cells" in RECIPES[name].keys)}
+ALONE = {"corpus", "prepare", "tokenizer", "fit", "average", "evaluate"}  # no other recipe is run before
+SPEECH = [n for n in NAMES if "speech_embedding" in RECIPES[n].keys and {*RECIPES[n].phases} <= ALONE]
+QUICK = {
+    SPEECH[0],
+    next(filter(denoises, NAMES)),
+    next(name for name in NAMES if "cells" in RECIPES[name].keys),
+}
 
 
 @pytest.fixture
