@@ -114,3 +114,17 @@ def file_size_limit() -> Callable[[int], AbstractContextManager[None]]:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     return limited
+
+
+@pytest.fixture
+def count_checks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list]:
+    """Return a function that returns a list of all segments that are looked at from then on (in this process)."""
+    from dragoman.shared.preparing import preparation
+
+    def count() -> list:
+        looked, original = [], preparation.check_segments
+        noted = lambda segments, **how: looked.extend(segments) or original(segments, **how)  # noqa: E731
+        monkeypatch.setattr(preparation, "check_segments", noted)
+        return looked
+
+    return count

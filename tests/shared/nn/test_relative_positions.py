@@ -1,6 +1,7 @@
 """Layers with T5's parts (Raffel et al. 2020): by hand in double precision, step by step, and what is refused."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -151,8 +152,7 @@ def test_padding_is_not_seen_and_prompts_have_no_distance() -> None:
 def test_a_search_knows_how_much_memory_its_state_takes() -> None:
     """Heads of another width: what the caches have allocated, in both of their buffers."""
     decoder = Decoder(layer=layer(memories=["source"], head_width=16), layers=2).double().eval()
-    vectors = torch.nn.Module()
-    vectors.weight = torch.zeros(1, dtype=torch.float64)
+    vectors = SimpleNamespace(like=torch.zeros(1, dtype=torch.float64))
     model = TokenDecoder.__new__(TokenDecoder)
     model.__dict__ |= {"decoder": decoder, "target_embedding": vectors}
     memory = Padded(torch.randn(1, 4, 8, dtype=torch.float64), torch.tensor([4]))

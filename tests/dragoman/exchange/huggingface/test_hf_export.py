@@ -40,7 +40,7 @@ def system_of(tokenizer: SentencePieceTokenizer, **changes: Any) -> System:
     common = {"width": 12, "positions": True} | changes.get("embedding", {})
     source = small.embedding(tokenizer, **common)
     target = small.embedding(tokenizer, **common | {"shared_with": source} | changes.get("target", {}))
-    layer: dict[str, Any] = {"width": 12, "heads": 2, "feedforward": 16} | changes.get("layer", {})
+    layer = {"width": 12, "heads": 2, "feedforward": 16, "dropout": 0.1} | changes.get("layer", {})
     model = small.translator(
         tokenizer,
         embeddings={"source": source},
