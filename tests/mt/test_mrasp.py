@@ -73,6 +73,12 @@ def stream_of(folder, texts, field, **budget):
     return Stream(name="text", manifests=[str(path)], fields={"source": field}, budget=Budget(**budget))
 
 
+def test_three_words_in_ten_are_replaced_and_a_text_grows_by_half_unless_it_is_said(lexicon):
+    """The share is the paper's (section 3.1)."""
+    usual = AlignedSubstitution(lexicon=lexicon)
+    assert (usual.share, usual.growth) == (0.3, 1.5)
+
+
 def test_a_row_is_the_same_whatever_the_number_of_workers(lexicon, tokenizer, tmp_path):
     rows = [small.row(n, TEXT) for n in range(20)]
     noisy = NoisyText(field=small.text(tokenizer), rewriting=AlignedSubstitution(lexicon=lexicon, growth=1.2))

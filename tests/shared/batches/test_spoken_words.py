@@ -53,6 +53,11 @@ def field(tokenizer, speeds=(1.0,), **changes):
     return SpokenWords(speech=SpeechField(speeds=[*speeds]), **texts | changes)
 
 
+def test_what_is_evaluated_is_the_recording_at_its_own_speed(tokenizer, row):
+    evaluated = field(tokenizer, [0.9, 1.1]).evaluating()
+    assert isinstance(evaluated, SpeechField) and len(evaluated(row, generator(1))) == 48000
+
+
 @pytest.mark.parametrize("speed", [0.9, 1.0, 1.1])
 def test_words_are_where_they_are_heard_at_every_speed(tokenizer, row, speed):
     found = field(tokenizer, [speed])(row, generator(1))

@@ -24,6 +24,15 @@ def test_by_hand():
     assert symmetrised(FORWARD, BACKWARD, "grow-diag-final") == sorted([*GROWN, (3, 3), (6, 6)])
 
 
+@pytest.mark.parametrize("beside", [(2, 3), (3, 2), (4, 3), (3, 4), (2, 2), (2, 4), (4, 2), (4, 4)])
+def test_a_link_grows_into_its_eight_neighbours_and_no_further(beside):
+    away = [3 + 2 * (number - 3) for number in beside]
+    grown = symmetrised({(3, 3), beside}, {(3, 3)}, "grow-diag-final-and")
+    both_new = 3 not in beside
+    assert (beside in grown) and (beside in symmetrised({(3, 3)}, {(3, 3), beside}, "grow-diag-final-and"))
+    assert (tuple(away) in symmetrised({(3, 3), tuple(away)}, {(3, 3)}, "grow-diag-final-and")) == both_new
+
+
 def test_final_asks_for_one_free_word_and_final_and_for_two():
     forward, backward = {(0, 0), (0, 4)}, {(0, 0), (5, 0)}  # far from 0-0, each with one word that has no link
     assert symmetrised(forward, backward, "grow-diag-final-and") == [(0, 0)]
