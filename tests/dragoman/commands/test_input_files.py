@@ -146,8 +146,9 @@ def test_json_lists_several_hypotheses_of_a_line_and_of_a_file(dragoman, speech_
     assert code == 0 and [one["line"] for one in found] == [1, 2, 3]
     assert [len(one["hypotheses"]) for one in found] == [3, 1, 3] and found[0]["hypotheses"][0]["cut"] is False
     _, table, _ = dragoman("translate", GOLDEN, *best, text=lines)
-    rows = [f"{one['line']}\t{h['score']:.4f}\t{h['translation']}" for one in found for h in one["hypotheses"]]
-    assert table.splitlines() == rows
+    listed = [(one["line"], h["score"], h["translation"]) for one in found for h in one["hypotheses"]]
+    assert table.splitlines() == [f"{line}\t{score:.4f}\t{text}" for line, score, text in listed]
+    assert all(score == round(score, 4) for _, score, _ in listed)
     for name in "ab":
         write(tmp_path / f"{name}.wav", "WAV")
     options = [*best, "--keep-silence", "--maximum-length-extra", "4"]

@@ -47,6 +47,12 @@ def test_texts_stand_one_after_the_other_with_a_separator(joined, tokenizer):
     assert joined.split(ids[1:-1]) == {"transcript": tokenizer.encode("abc"), "translation": tokenizer.encode("aabb")}
 
 
+def test_prefix_and_suffix_are_of_both_texts_together(joined, tokenizer):
+    other = JoinedText(fields=joined.fields, prefix=["</s>"], suffix=["<sep>"])
+    ids = other(row("abc", "aabb"), np.random.default_rng(0)).tolist()
+    assert [ids[0], ids[-1]] == [tokenizer.id("</s>"), tokenizer.id("<sep>")]
+
+
 def test_lengths_are_those_of_the_ids(joined, tmp_path):
     rows = [row("abc", "aabb"), row("bca cab", ""), row("", "abc"), row("", "")]
     expected = [len(joined(one, np.random.default_rng(0))) for one in rows]
