@@ -229,9 +229,10 @@ def test_searches_use_the_masks_of_the_direction(tokenizer, stored):
     assert used.dtype == (dtype or torch.float32)
 
 
-def test_rows_of_several_directions_are_translated_apart(tokenizer):
+@pytest.mark.parametrize(("last", "directions"), [("fr", "de-en and en-fr and fr-en"), ("de", "de-en and en-fr")])
+def test_rows_of_several_directions_are_translated_apart(tokenizer, last, directions):
     system = masked(tokenizer)
-    pairs = [("en", "fr"), ("de", "en"), ("en", "fr"), ("fr", "en")]
+    pairs = [("en", "fr"), ("de", "en"), ("en", "fr"), (last, "en")]
     texts = ("abc", "ge", "fad", "ccb")
     mixed = batch(tokenizer, pairs, texts)
     forced = [[5], [6], [7], [8]]
@@ -241,7 +242,7 @@ def test_rows_of_several_directions_are_translated_apart(tokenizer):
             other = zeroed(tokenizer, system, drawn_masks(system.model, PAIRS.index([*pair])))
             alone = other.translate_batch(batch(tokenizer, [pair], [text]), SEARCH, forced=[forced[number]])
             assert tokens([found[number]]) == tokens(alone)
-    refuses(UsageError, r"rows of de-en and en-fr and fr-en has no masks: group those", system.model.encode, mixed)
+    refuses(UsageError, f"rows of {directions} has no masks: group those", system.model.encode, mixed)
     with pytest.raises(UsageError, match="rows without a source or a target language"):
         system.model.encode(Batch(mixed.fields, {"source": ["en"] * 4}))
     refuses(UsageError, "rows of no direction", lambda: direction_of(Batch({}, {"source": [], "target": []})))

@@ -108,7 +108,8 @@ def test_it_is_recorded_and_compared_as_its_arguments(hands, tmp_path):
     thicker = hands("--size", "9")
     refuses(UsageError, r"phase 'draws' of hands was started with other keys: size 8 \(now 9\)", run_recipe, thicker)
     message = r"\(run by phase 'draws'\) was started with other keys: phases\.draws\.first\.size 8 \(now 9\)"
-    refuses(UsageError, message, run_recipe, thicker, restart=["draws.again"])
+    message += r".* do it again with dragoman run hands --restart draws\.once"
+    refuses(UsageError, message, run_recipe, thicker, restart=["draws.again"], command="dragoman run hands")
     run_recipe(thicker, restart=["draws", "own"])
     assert drawn(tmp_path / "draws" / "1") == {"once": "[9]", "again": "[9] [9] [9]"}
 

@@ -14,8 +14,10 @@ from safetensors.torch import save_file
 from dragoman import DataError, System, UsageError
 from dragoman.exchange.huggingface.hf_model import BIAS, EncoderDecoder, counterparts_of
 from dragoman.exchange.huggingface.hf_reading import Config, read_tensors
+from dragoman.exchange.huggingface.hf_tokenizer import new_order, write_tokenizer
 from dragoman.exchange.importing import import_model
 from dragoman.exchange.vocabularies.segmenters import SentencePieces
+from dragoman.shared.batches.fields import TextField
 from dragoman.shared.text.piece_model import train_sentencepiece
 from tests.small import refuses
 
@@ -68,6 +70,24 @@ def test_a_folder_becomes_a_system(folder: Path, tmp_path: Path) -> None:
     assert source.decode(source.encode("the low tower")) == "the low tower"
     assert target.decode(target.encode("der lauf")) == "der lauf"
     assert source.encode("low")[0] == target.encode("low")[0] == json.loads((folder / "vocab.json").read_text())["▁"]
+
+
+def test_it_is_written_back_with_both_models(folder: Path, tmp_path: Path) -> None:
+    import_model(folder, tmp_path / "model")
+    system = System.load(tmp_path / "model")
+    order = new_order(system)
+    written = tmp_path / "written"
+    written.mkdir()
+    write_tokenizer(system, order, written)
+    for name in ("source.spm", "target.spm"):
+        assert (written / name).read_bytes() == (folder / name).read_bytes()
+    assert json.loads((written / "vocab.json").read_text()) == json.loads((folder / "vocab.json").read_text())
+    field = system.inputs["source"]
+    for around in ({"prefix": ["<pad>"]}, {"suffix": []}):
+        inputs = {"source": TextField(**field.arguments | around)}
+        changed = System(**system.arguments | {"inputs": inputs})
+        with pytest.raises(UsageError, match="no native class for two SentencePiece models with symbols around"):
+            write_tokenizer(changed, order, written)
 
 
 def test_languages_that_the_folder_does_not_say(folder: Path, tmp_path: Path) -> None:

@@ -145,3 +145,17 @@ def test_symbols_may_be_said_as_objects(tokenizer: Any, tmp_path: Path) -> None:
     whole, bare = (System.load(tmp_path / f"back {none}").inputs["source"].tokenizer for none in (False, True))
     assert [whole.symbol(whole.id(name)) for name in ("<unk>", "<mask>")] == ["<unk>", "<mask>"]
     assert bare.symbol(bare.id("<unk>")) == bare.symbol(bare.id("<pad>")) and "<mask>" not in bare.symbols
+
+
+def test_an_output_may_start_with_a_piece_of_text(tokenizer: Any, tmp_path: Path) -> None:  # noqa: F811
+    """Settings may name a row that is no symbol here: outputs start with it, and texts have the piece as before."""
+    folder = exported(system_of(tokenizer), tmp_path, older=True)
+    import_model(folder, tmp_path / "plain", source_languages=["en"])
+    row = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]["w"]
+    for name in ("config.json", "generation_config.json"):
+        said = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps(said | {"decoder_start_token_id": row}))
+    import_model(folder, tmp_path / "back", source_languages=["en"], target_languages=["de"])
+    plain, back = (System.load(tmp_path / name).output for name in ("plain", "back"))
+    assert back.prefix_ids("de") == [row] != plain.prefix_ids("de")
+    assert back.tokenizer.encode("two low") == plain.tokenizer.encode("two low")
