@@ -62,6 +62,15 @@ def test_scores_sentences_and_keys(tmp_path):
     assert ["width", "3", "4"] in lines and "output_folder" not in text
 
 
+def test_an_empty_output_has_its_line_and_an_empty_source_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.SOURCES", [""] * 12)
+    a, b = evaluated(tmp_path / "a", REFERENCES), evaluated(tmp_path / "b", ["", *REFERENCES[1:]])
+    lines = diff_runs(a, b).splitlines()
+    first = lines.index("row0  +100.0")
+    assert [line.split()[0] for line in lines[first + 1 : first + 4]] == ["reference", "A", "B"]
+    assert lines[first + 3].split() == ["B", "0.0"]
+
+
 def test_nothing_to_tell(tmp_path):
     a, b = evaluated(tmp_path / "a", BAD), evaluated(tmp_path / "b", BAD)
     text = diff_runs(a, b)
