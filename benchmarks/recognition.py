@@ -7,12 +7,12 @@ tokenizer.json, MANIFEST what ``dragoman prepare`` wrote of recordings with tran
 what ours does: beam 5 without times, one window a recording, and no second try at another temperature. Each arm is a
 process of its own and is given the same samples. Ours has batches of two, faster-whisper one recording at a time.
 
-faster-whisper is given sound with silence up to the window's end, as the published code and this project read it. What
-it does by itself, to fill the features up with zeros, which no silence has, gives other texts; of clips of a second,
-better ones.
+faster-whisper is given sound that is padded with silence to the window's end, as Whisper's authors and this project do.
+By itself it pads the features with zeros, which are not the features of silence; its texts then differ, and those of
+clips of a second are better.
 
-Printed are word errors (the metric ``wer``), seconds and CPU seconds for a second of sound, loading excluded, and the
-most memory, loading included. Wall time means something on a quiet machine only.
+It prints word errors (the metric ``wer``), seconds and CPU seconds for each second of sound (without loading), and the
+peak of memory (with loading). Wall time means something on an idle machine only.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ARMS = {
 
 
 class Found(NamedTuple):
-    """What an arm has written of each row, its wall and CPU seconds, and its bytes."""
+    """The text of each row, wall and CPU seconds, and the peak of memory in bytes."""
 
     texts: list[str]
     seconds: float
@@ -51,7 +51,7 @@ class Found(NamedTuple):
 
 
 def ours(model: Path, precision: str, sounds: list[np.ndarray], language: str) -> Callable[[], list[str]]:
-    """Load a model here; return what writes the transcripts of sounds, float32 at 16 kHz."""
+    """Load a model; return a function that transcribes sounds, float32 at 16 kHz."""
     import dragoman
 
     loaded = dragoman.load(model, device="cpu", precision=precision).for_task(writes="transcript")

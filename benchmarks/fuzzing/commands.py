@@ -1,11 +1,11 @@
-"""Gives commands odd options, texts and sounds: what is wrong must be said in one line, and soon.
+"""Give commands odd options, texts and sounds; each must succeed, or say in one line and soon what is wrong.
 
     python -m benchmarks.fuzzing.commands TEXT_MODEL SPEECH_MODEL SECONDS [SEED] [--again SEED]
 
-Each try is a process of its own with a limit of time and memory. Shown with their seeds are a traceback, a crash, a
-hang, exit codes other than 0, 1 and 2, errors of several lines, files half written, nothing said at all, and outputs
-that cannot be right: other numbers of lines than the input, other lines in batches of another size, a text that does
-not score as itself. The exit code is then 1.
+Each try is a process of its own, with a limit of time and memory. A try fails by a traceback, a crash, a hang, an exit
+code other than 0, 1 and 2, an error of several lines, a file half written, by saying nothing at all, and by an output
+that cannot be right: a number of lines other than the input's, other lines with another size of batches, a text that
+does not score as itself. Failures are printed with their seeds, and the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.sound.speech_activity import speech_detector
 from dragoman.shared.systems.system import System
 
-#: Seconds of a try, bytes that it may have beside those of this process, and bytes of a file that it may write.
+#: Seconds that a try may take, bytes that it may allocate, and bytes of a file that it may write.
 LIMIT, MEMORY, FILE = 40, 6 << 30, 1 << 30
 
 NUMBERS = ["nan", "inf", "-inf", "-1", "0", "1", "2", "3", "0.5", "1e308", "-1e308", "1e-300", "9" * 23, "1000000000"]

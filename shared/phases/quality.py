@@ -9,13 +9,13 @@ from dragoman.shared.ranges import PositiveFloat, Range, Share
 
 
 class Quality(Checked):
-    """Conditions that an output must meet to be kept. Empty ones never are.
+    """Conditions that an output must meet to be kept. Empty outputs are always dropped.
 
     Args:
-        minimum_score: the search's score.
-        maximum_ratio: the most that the output and a text it was made from may differ in length, as a factor, in
-            tokens without symbols; rows whose input is not text are not checked.
-        maximum_rate: tokens per second of recording; rows without one are not checked.
+        minimum_score: the lowest score of the search.
+        maximum_ratio: the highest ratio of the longer to the shorter of output and source text, in tokens without
+            symbols; rows whose source is not text are not checked.
+        maximum_rate: tokens per second of the recording; rows without a recording are not checked.
         maximum_dropped: the share of rows that may be dropped; more is an error.
     """
 
@@ -33,7 +33,7 @@ class Quality(Checked):
         self.maximum_dropped = maximum_dropped
 
     def reason(self, *, score: float, tokens: int, inputs: list[int], seconds: float | None) -> str:
-        """Say why an output of so many tokens is to be dropped, "" if it is good; ``inputs``: tokens of its texts."""
+        """Say why an output is dropped, "" if it is kept; ``inputs`` are the lengths of its source texts in tokens."""
         if not tokens:
             return "empty"
         if self.minimum_score is not None and not score >= self.minimum_score:

@@ -1,4 +1,4 @@
-"""Import, export and trimming as commands: what they print next, and what they replace."""
+"""The commands import, export and trim: the next step that they print, and the folders that they replace."""
 
 from __future__ import annotations
 
