@@ -8,6 +8,7 @@ from dragoman.shared.phases.covering import LexiconCoverage
 from dragoman.shared.phases.evaluating import Evaluate, Rescore
 from dragoman.shared.phases.extracting import ExtractPhrases
 from dragoman.shared.phases.fitting_each import FitEach
+from dragoman.shared.phases.forms import CountForms
 from dragoman.shared.phases.generating import Generate
 from dragoman.shared.phases.linking import AlignWords
 from dragoman.shared.phases.manifests import Prepare, Write
@@ -27,6 +28,7 @@ __all__ = [
     "Assemble",
     "Average",
     "CompareInputs",
+    "CountForms",
     "CountPieces",
     "Evaluate",
     "ExtractPhrases",
