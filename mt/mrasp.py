@@ -9,10 +9,12 @@ languages is that of translation,
 so that words of the same meaning come to lie near each other, whatever their language. Only sources are changed. The
 translator begins with the language's symbol on either side, and is fine-tuned on a pair of languages, which may be new.
 
-Differs from the paper: its figure 1 trains on the pairs as they are, too, and replaces words on both sides; section 2.3
-replaces words of the source, as here (both streams: text/mrasp).
+The pairs as they are make half of the batches, as in figure 1 and in the released script.
 
-Differs from the released script: it changes its texts once, where words are drawn anew here in each epoch; it replaces
+Differs from the paper: its figure 1 replaces words on both sides; section 2.3 replaces words of the source, as here.
+
+Differs from the released script: it changes its texts once, where words are drawn anew here in each epoch, and leaves
+out a copy in which nothing was replaced, where here it is read as the pair itself; it replaces
 15 % of the words, not the paper's 30 %, and counts 2,000 lines of a lexicon, not 1,000 words. Pieces are
 SentencePiece's, as many as the paper's vocabulary has after its cut.
 
