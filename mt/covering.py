@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Literal
 
 from dragoman.shared.batches.find import find_manifests
@@ -26,7 +27,8 @@ class LexiconCoverage(MainPhase):
     Args:
         manifests: of the texts, as paths or patterns.
         lexicon: whose words are looked for.
-        column: the texts: "source_text" or "target_text".
+        columns: the texts: "source_text", "target_text" or both.
+        languages: of the texts that are looked at; None: all.
         least: below this share of running words, in per cent, the log has a warning.
         limit: texts of each manifest that are looked at, from the first; 0: all.
     """
@@ -36,13 +38,15 @@ class LexiconCoverage(MainPhase):
         *,
         manifests: list[str],
         lexicon: Lexicon,
-        column: Literal["source_text", "target_text"] = "source_text",
+        columns: Sequence[Literal["source_text", "target_text"]] = ("source_text",),
+        languages: list[str] | None = None,
         least: NonNegativeFloat = 0.0,
         limit: NonNegativeInt = 100_000,
     ) -> None:
         self.manifests = list(manifests)
         self.lexicon = lexicon
-        self.column = column
+        self.columns = list(columns)
+        self.languages = languages
         self.least = least
         self.limit = limit
 
@@ -56,14 +60,16 @@ class LexiconCoverage(MainPhase):
         for path in find_manifests(self.manifests):
             manifest = opened(path, workspace)
             rows = manifest.select(range(min(self.limit or len(manifest), len(manifest))))
-            columns = (
-                rows.column(name).to_pylist() for name in (self.column.replace("_text", "_language"), self.column)
-            )
-            for language, text in zip(*columns, strict=True):
-                if text and language:
-                    counts.setdefault(language, Counter()).update(self._words(text, language))
+            for column in self.columns:
+                pair = (rows.column(name).to_pylist() for name in (column.replace("_text", "_language"), column))
+                for language, text in zip(*pair, strict=True):
+                    if text and language and (self.languages is None or language in self.languages):
+                        counts.setdefault(language, Counter()).update(self._words(text, language))
         if not any(counts.values()):
-            raise DataError(f"{', '.join(self.manifests)}: no word in column {self.column} whose language is named")
+            which = "" if self.languages is None else f" of {', '.join(self.languages)}"
+            raise DataError(
+                f"{', '.join(self.manifests)}: no word{which} in {' and '.join(self.columns)} whose language is named"
+            )
         lines = ["language\twords\tknown\tdifferent\tdifferent_known"]
         for language, seen in sorted(counts.items()):
             covered = [word for word in seen if is_known(word, language, self.lexicon.entries(language))]

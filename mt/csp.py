@@ -22,7 +22,7 @@ Legend: L tokens of the text, S tokens that the encoder reads, K tokens of a fra
 from __future__ import annotations
 
 import math
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 import torch
@@ -37,8 +37,8 @@ from dragoman.shared.batches.masked_text import drawable
 from dragoman.shared.batches.rewriting import Edit, edited
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.ranges import PositiveInt, Share
-from dragoman.shared.text.lexicon import Lexicon, like
-from dragoman.shared.text.word_spans import words
+from dragoman.shared.text.lexicon import Lexicon
+from dragoman.shared.text.word_spans import has_capital_of_sentence, words
 
 
 class SwitchedFragment(GrowingText):
@@ -100,7 +100,10 @@ class SwitchedFragment(GrowingText):
         count = min(len(text), max(1, round(self.share * len(text))))
         start = int(rng.integers(len(text) - count + 1))
         before, fragment, after = text[:start], text[start : start + count], text[start + count :]
-        read = self._switched(fragment, language, rng, room=math.ceil(self.growth * len(pieces)) - len(pieces))
+        begins = {0, *accumulate(map(len, words_of(self.field.tokenizer).sentences(text)))}  # sentences, in words
+        capitals = [number in begins for number in range(start, start + count)]
+        room = math.ceil(self.growth * len(pieces)) - len(pieces)
+        read = self._switched(fragment, language, rng, capitals=capitals, room=room)
         tokens = [*prefix, *chain.from_iterable([*before, *read, *after]), *suffix]
         labels = [*chain.from_iterable(fragment), *([] if after else suffix)]
         first = len(prefix) + sum(map(len, before))
@@ -111,17 +114,20 @@ class SwitchedFragment(GrowingText):
             "seen": torch.arange(len(tokens)),
         }
 
-    def _switched(self, fragment: list[Word], language: str, rng: np.random.Generator, *, room: int) -> list[Word]:
+    def _switched(
+        self, fragment: list[Word], language: str, rng: np.random.Generator, *, capitals: list[bool], room: int
+    ) -> list[Word]:
         """Return what the encoder reads of a fragment, at most ``room`` pieces more than there are.
 
+        ``capitals`` tells which of its words begin a sentence.
         Where there would be more, words stay as they are in an order that is drawn: words at the end, where verbs are
         in some languages, are given up no more often than others.
         """
         result = []
-        for word in fragment:
+        for word, begins in zip(fragment, capitals, strict=True):
             kind, new = rng.random(), word
             if kind < self.switched:
-                new = self._translated(word, language, rng)
+                new = self._translated(word, language, rng, begins=begins)
             elif kind < self.switched + self.replaced:
                 new = [int(self._pieces[rng.integers(len(self._pieces))])]
             result.append(new)
@@ -134,8 +140,11 @@ class SwitchedFragment(GrowingText):
                     surplus -= more[number]
         return result
 
-    def _translated(self, word: Word, language: str, rng: np.random.Generator) -> Word:
-        """Return the pieces of a word with what the lexicon knows in it translated; punctuation stays."""
+    def _translated(self, word: Word, language: str, rng: np.random.Generator, *, begins: bool) -> Word:
+        """Return the pieces of a word with what the lexicon knows in it translated; punctuation stays.
+
+        ``begins``: whether it begins a sentence.
+        """
         text = self.field.tokenizer.decode(word)
         edits: list[Edit] = []
         for start, end in words(text, language, self.lexicon.entries(language), self.lexicon.longest(language)):
@@ -143,7 +152,9 @@ class SwitchedFragment(GrowingText):
             candidates = self.lexicon.candidates(old, language)[: self.top]
             if candidates:
                 probabilities = self.lexicon.probabilities(old, language, candidates)
-                edits.append((start, end, like(old, candidates[_draw(len(candidates), probabilities, rng)])))
+                chosen = candidates[_draw(len(candidates), probabilities, rng)]
+                capital = begins and has_capital_of_sentence(text, start)
+                edits.append((start, end, self.lexicon.written(chosen, capital=capital)))
         return self.field.tokenizer.encode(edited(text, edits)) if edits else word
 
     def load(self) -> None:

@@ -28,21 +28,22 @@ from dragoman.shared.batches.manifest import Row
 from dragoman.shared.batches.rewriting import Edit
 from dragoman.shared.errors import DataError
 from dragoman.shared.ranges import PositiveInt
-from dragoman.shared.text.lexicon import Lexicon, like
-from dragoman.shared.text.word_spans import words
+from dragoman.shared.text.lexicon import Lexicon
+from dragoman.shared.text.word_spans import has_capital_of_sentence, words
 
 
 class CodeSwitchedSpans(Checked):
     """Spans of words are replaced, word by word, by their translations into the language of the row's other side.
 
-    Spans are drawn as in mBART's infilling (``SpanDraw``), until the share of the text's words is replaced. Words that
-    the lexicon does not have stay as they are, and are not counted in spans, but as words of the text. (The authors'
-    script switches pieces, and takes the least similar words of its lexicon; that is not repeated here.)
+    Spans are drawn as in mBART's infilling (``SpanDraw``), until they cover the share of the text's words; words in
+    them that the lexicon does not have stay as they are. So, of the words that it has, the share is replaced. (The
+    authors' script switches pieces, takes the least similar words of its lexicon, and puts a mask where a span has no
+    words; that is not repeated here.)
 
     Args:
         lexicon: with both directions of the pair.
-        share: of a text's words that are replaced, rounded up: 0.35. If the lexicon has fewer of them, all are.
-        mean_length: of spans, in words that the lexicon has: 3.5.
+        share: of a text's words in spans, rounded up: 0.35.
+        mean_length: of spans, in words: 3.5.
         top: how many of a word's translations, from the first, are drawn from: 3.
         growth: at most how many times as many pieces the text may have afterwards; some words stay where it has more.
     """
@@ -81,10 +82,11 @@ class CodeSwitchedSpans(Checked):
                 f"{', '.join('-'.join(pair) for pair in sorted(self.lexicon.pairs))}"
             )
         places = words(text, language, self.lexicon.entries(language), self.lexicon.longest(language))
-        looked_up = ((*place, self.lexicon.candidates(text[slice(*place)], language, (other,))) for place in places)
-        words_known = [(start, end, candidates[: self.top]) for start, end, candidates in looked_up if candidates]
         edits = []
-        for number in (n for span in self._spans(len(words_known), rng, of=len(places)) for n in range(*span)):
-            start, end, candidates = words_known[number]
-            edits.append((start, end, like(text[start:end], candidates[int(rng.integers(len(candidates)))])))
+        for start, end in (places[n] for span in self._spans(len(places), rng) for n in range(*span)):
+            candidates = self.lexicon.candidates(text[start:end], language, (other,))[: self.top]
+            if candidates:
+                chosen = candidates[int(rng.integers(len(candidates)))]
+                new = self.lexicon.written(chosen, capital=has_capital_of_sentence(text, start))
+                edits.append((start, end, new))
         return [edits[number] for number in rng.permutation(len(edits)).tolist()]

@@ -7,15 +7,16 @@ mCOLT. To the cross entropy of translation comes, over a batch of sentences x_i 
 
 where R is the mean of the encoder's states, those of the language's symbol and of </s> included. Sources are changed by
 aligned substitution (mt/mrasp.py) with a lexicon of all languages, and so is monolingual text, whose "translation" is
-the text itself.
+the text itself. Of a monolingual text in which no word was replaced, some become masks, as in the authors' code: or a
+model would learn to copy.
 
-Differs from the authors' code: a word's translations are drawn evenly, where the code draws those that are fewer steps
-away more often. A sentence and its copy in a batch count as different. A run whose batches have fewer than 16 rows is
-warned of.
+Differs from the authors' code: a word's languages, and its translations into one, are drawn evenly, where the code
+draws those that are fewer steps away more often; the code masks pieces, and words are masked here. A sentence and its
+copy in a batch count as different. A run whose batches have fewer than 16 rows is warned of.
 
-Not established, and chosen here: the share of replaced words (0.3 is mRASP's; the authors' script has 0.15), the depth
-of the dictionary of all languages (files of depth 1 to 3 were published; here 2, through English), the size of the
-vocabulary (mRASP's), the number of updates.
+Not established, and chosen here: the share of replaced words (0.9 and, of masks, 0.2 are those of the authors' second
+implementation; their script has 0.15), the depth of the dictionary of all languages (files of depth 1 to 3 were
+published; here 2, through English), the size of the vocabulary (mRASP's), the number of updates.
 """
 
 from __future__ import annotations

@@ -27,11 +27,9 @@ from dragoman.shared.errors import DataError
 from dragoman.shared.ranges import Range, Share
 from dragoman.shared.text import languages
 from dragoman.shared.text.tokenizer import Tokenizer
+from dragoman.shared.text.word_spans import CLOSING, FULL_STOPS
 
 Word = list[int]
-
-_FULL_STOPS = ".!?…。！？．؟۔।॥။։።\u037e"
-_CLOSING = "\"'”’“‘»›«‹)]}」』）"
 
 
 class Noise(Protocol):
@@ -49,14 +47,21 @@ class NoisyText(GrowingText):
         field: the text as it is.
         noise: changes to its words, in this order.
         rewriting: a change to the text itself, before that; None leaves it as it is.
+        unchanged_only: change the words of those texts alone that the rewriting has left as they are.
     """
 
     def __init__(
-        self, *, field: TextField, noise: list[Noise] | None = None, rewriting: Rewriting | None = None
+        self,
+        *,
+        field: TextField,
+        noise: list[Noise] | None = None,
+        rewriting: Rewriting | None = None,
+        unchanged_only: bool = False,
     ) -> None:
         super().__init__(field=field, growth=growth_of(rewriting))
         self.noise = list(noise or [])
         self.rewriting = rewriting
+        self.unchanged_only = unchanged_only
 
     def __call__(self, row: Row, rng: np.random.Generator) -> Tensor:
         """Return (L,) int64.
@@ -65,7 +70,7 @@ class NoisyText(GrowingText):
             DataError: if the row has no text, or no language where a symbol needs it, or noise has made it longer.
         """
         prefix, pieces, suffix = rewritten(self.field, self.rewriting, row, rng)
-        if not self.noise:
+        if not self.noise or (self.unchanged_only and pieces != self.field.pieces(row)):
             return _tensor(prefix, pieces, suffix)
         words = words_of(self.field.tokenizer).split(pieces, row.get(self.field.language_column))
         for noise in self.noise:
@@ -106,17 +111,9 @@ class SpanDraw(Checked):
         self.share = share
         self.mean_length = mean_length
 
-    def __call__(self, count: int, rng: np.random.Generator, *, of: int | None = None) -> list[tuple[int, int]]:
-        """Return where spans begin and end among ``count`` words, in order.
-
-        Args:
-            count: of the words that spans may cover.
-            rng: all randomness comes from it.
-            of: the number of words that the share is of; by default those that spans may cover, which are all covered
-                if they are fewer than that share.
-        """
-        total = count if of is None else of
-        wanted = min(count, share_of(total, self.share))
+    def __call__(self, count: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+        """Return where spans begin and end among ``count`` words, in order; all randomness comes from ``rng``."""
+        wanted = share_of(count, self.share)
         if not wanted:
             return []
         lengths = _span_lengths(wanted, mean=self.mean_length, rng=rng)
@@ -246,8 +243,8 @@ class WordFinder:
 
 def _tail_of(text: str) -> tuple[bool, bool]:
     """Tell whether a text is nothing but full stops and what closes, and whether there is one at its end."""
-    trails = bool(text) and not text.strip(_CLOSING + _FULL_STOPS)
-    return trails, text.rstrip(_CLOSING).endswith(tuple(_FULL_STOPS))
+    trails = bool(text) and not text.strip(CLOSING + FULL_STOPS)
+    return trails, text.rstrip(CLOSING).endswith(tuple(FULL_STOPS))
 
 
 def _whole_word(tokenizer: Tokenizer) -> tuple[list[int], str]:

@@ -10,7 +10,7 @@ import json
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -253,8 +253,21 @@ class TextField(Described):
 
 
 def reading(*, field: TextField, column: str) -> TextField:
-    """Return a field that reads another column, "source_text" or "target_text", and is else the same."""
-    return type(field)(**field.arguments | {"column": column, "language_column": None})
+    """Return a field that reads "source_text" or "target_text", and is else the same.
+
+    The symbols around a text of the other side change sides with it: ``{source_language}`` and ``{target_language}``
+    stand for each other, so that a text that was to begin with its own language's symbol still does.
+    """
+    changed: dict[str, Any] = {"column": column, "language_column": None}
+    if column != f"{field.side}_text":
+        around = {name: field.arguments.get(name) for name in ("prefix", "suffix")}
+        changed |= {name: [*map(_on_the_other_side, symbols)] for name, symbols in around.items() if symbols}
+    return type(field)(**field.arguments | changed)
+
+
+def _on_the_other_side(symbol: str) -> str:
+    one, other = "{source_language}", "{target_language}"
+    return symbol.replace(one, other) if one in symbol else symbol.replace(other, one)
 
 
 def blank_rows(fields: Mapping[str, Field], rows: Rows) -> np.ndarray:

@@ -6,6 +6,7 @@ Legend: B batch, T target.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +109,7 @@ def perplexity(rescored: Sequence[Rescored], tokenizer: str) -> Score:
         raise DataError("there are no outputs to score")
     tokens = sum(one.tokens for one in rescored)
     mean = sum(one.total for one in rescored) / tokens
-    value = math.exp(-mean) if mean > -700 else math.inf
+    value = math.exp(-mean) if -mean <= math.log(sys.float_info.max) else math.inf
     signature = f"perplexity|per:token|end:yes|tokens:{tokens}|tokenizer:{tokenizer}"
     return Score("perplexity", value, signature, len(rescored))
 

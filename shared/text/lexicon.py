@@ -16,7 +16,7 @@ from dragoman.shared.annotations import Checked
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.ranges import PositiveInt
 from dragoman.shared.text import languages
-from dragoman.shared.text.case import capitalised, lower, upper
+from dragoman.shared.text.case import capitalised, lower
 from dragoman.shared.text.lines import read_lines
 
 #: A word of a language: its code, and the word.
@@ -36,6 +36,8 @@ class Lexicon(Checked):
         depth: the largest number of steps: translations of translations count as well, whatever the languages. Of
             lexicons from and to English, depth 2 also leads from German to French. Words of the first one's language
             are left out.
+        forms: a folder with a file of words for each language of which there are texts, as these have them most often
+            (phase ``CountForms``): what :meth:`written` inserts. In other languages, it is the lexicon's form.
 
     Raises:
         UsageError: without files, or for a direction that is not of two different languages.
@@ -48,6 +50,7 @@ class Lexicon(Checked):
         top: PositiveInt | None = None,
         both_ways: bool = False,
         depth: PositiveInt = 1,
+        forms: str | None = None,
     ) -> None:
         if not files:
             raise UsageError("a lexicon needs at least one file")
@@ -55,6 +58,8 @@ class Lexicon(Checked):
         self._top = top
         self._both_ways = both_ways
         self._depth = depth
+        self._forms_folder = None if forms is None else Path(forms)
+        self._forms: dict[str, dict[str, str]] = {}
         self._kept: dict[Word, list[Word]] = {}
         self._probabilities: dict[str, dict[str, list[float]]] = {}
         direct = {(source, target) for source, target, _ in self._files}
@@ -97,9 +102,11 @@ class Lexicon(Checked):
         """Read the files, which happens else when a word is first looked up.
 
         Raises:
-            DataError: if a file is missing, empty or not UTF-8, or a line has no translation, with file and line.
+            DataError: if a file is missing, empty or not UTF-8, or a line has no translation, with file and line; or if
+                the folder of forms is missing.
         """
-        _ = self._longest
+        for language in sorted({target for _, target in self.pairs if self._longest}):
+            self._forms_of(language)
 
     def entries(self, language: str) -> Mapping[str, list[Word]]:
         """Return the words of a language that have translations, with the direct ones, in the order of the files."""
@@ -113,8 +120,7 @@ class Lexicon(Checked):
         """Return the translations of a word, with their languages, as the lexicon has them; none if it is unknown.
 
         Args:
-            word: as it stands in a text: "Hunde" is looked up as it is, then as "hunde". :func:`like` gives a
-                translation its case.
+            word: as it stands in a text: "Hunde" is looked up as it is, then as "hunde".
             source: its language.
             targets: languages of the translations; None: all.
         """
@@ -132,6 +138,28 @@ class Lexicon(Checked):
         by_word = dict(zip(self.entries(source)[text], named, strict=False))
         chosen = [by_word.get(other, math.nan) for other in translations]
         return None if any(map(math.isnan, chosen)) else chosen
+
+    def written(self, translation: Word, *, capital: bool) -> str:
+        """Return a translation as it stands in a text, capitalised if it begins a sentence.
+
+        It has the form that texts of its language have most often, whatever the case of the word that it replaces:
+        German "Puppe" for English "doll".
+        """
+        language, word = translation
+        forms = self._forms_of(language)
+        form = " ".join(forms.get(lower(part, language), part) for part in word.split(" ")) if forms else word
+        return capitalised(form, language) if capital else form
+
+    def _forms_of(self, language: str) -> dict[str, str]:
+        """Return the forms of a language's words by the words in lower case; none if there is no file of it."""
+        if language not in self._forms:
+            folder = self._forms_folder
+            if folder is not None and not folder.is_dir():
+                raise DataError(f"{folder}: no such folder, which phase CountForms writes")
+            path = None if folder is None else folder / f"{language}.txt"
+            lines = read_lines(path) if path is not None and path.is_file() else ()
+            self._forms[language] = {lower(form, language): form for form in lines}
+        return self._forms[language]
 
     def _reached(self, word: Word) -> list[Word]:
         """Return the words of other languages that are reached in up to ``depth`` steps, the nearest first."""
@@ -200,14 +228,6 @@ def lexicon_files(*, folder: str, pairs: Sequence[Sequence[str]], suffix: str = 
     """Return a folder's dictionaries by direction: ``{"en-de": "<folder>/en-de<suffix>.txt"}``, such as MUSE's."""
     names = [f"{source}-{target}" for source, target in pairs]
     return {name: str(Path(folder) / f"{name}{suffix}.txt") for name in names}
-
-
-def like(word: str, translation: Word) -> str:
-    """Return the translation, (language, word), in the case of ``word``: capitalised, all capitals, or as it is."""
-    language, other = translation
-    if len(word) > 1 and word.isupper():
-        return upper(other, language)
-    return capitalised(other, language) if word[:1].isupper() else other
 
 
 def directed(direction: str) -> tuple[str, str]:

@@ -20,6 +20,10 @@ from dragoman.shared.text.case import lower
 
 Span = tuple[int, int]
 
+FULL_STOPS = ".!?…。！？．؟۔।॥။։።\u037e"
+CLOSING = "\"'”’“‘»›«‹)]}」』）"
+_OPENING = "\"'“‘”’„‚«‹»›([{「『（¿¡-–—"
+
 
 def words(text: str, language: str, lexicon: Container[str] | None = None, longest: int = 1) -> list[Span]:
     """Return where the words of a text begin and end, in order; none overlap.
@@ -40,6 +44,13 @@ def words(text: str, language: str, lexicon: Container[str] | None = None, longe
             return runs
         return [span for run in runs for span in _parts(text, run, language, lexicon, joiners)]
     return [span for run in runs for span in _longest_known(text, run, language, lexicon or (), longest)]
+
+
+def has_capital_of_sentence(text: str, start: int) -> bool:
+    """Tell whether the word at ``start`` begins a sentence, the text or what follows a full stop, with a capital."""
+    before = text[:start].rstrip(f"{_OPENING} \t\u00a0\u202f")
+    begins = not before or before.rstrip(CLOSING).endswith(tuple(FULL_STOPS))
+    return begins and text[start : start + 1].isupper()
 
 
 def _parts(text: str, run: Span, language: str, lexicon: Container[str], joiners: re.Pattern[str]) -> list[Span]:

@@ -48,24 +48,25 @@ def test_words_are_counted_by_hand(lexicon, tmp_path, caplog):
 
 
 def test_what_cannot_be_is_refused(lexicon, tmp_path):
-    refuses(DataError, r"train\.arrow: no word in column source_text", covered, tmp_path, lexicon, [("de", "12 !")])
+    refuses(DataError, r"train\.arrow: no word in source_text whose", covered, tmp_path, lexicon, [("de", "12 !")])
     for wrong, said in (
         ({"least": -1}, "LexiconCoverage: least must be at least 0, not -1"),
         ({"limit": -2}, "LexiconCoverage: limit must be at least 0, not -2"),
-        ({"column": "text"}, "LexiconCoverage: column: 'text' is not one of 'source_text', 'target_text'"),
+        ({"columns": ["text"]}, r"LexiconCoverage: columns: item 0: 'text' is not one of 'source_text', 'target_text'"),
     ):
         refuses(UsageError, f"^{said}$", LexiconCoverage, manifests=[], lexicon=lexicon, **wrong)
 
 
 def test_columns_limits_and_defaults(lexicon, tmp_path, caplog):
     phase = LexiconCoverage(manifests=[], lexicon=lexicon)
-    assert (phase.column, phase.least, phase.limit) == ("source_text", 0.0, 100_000)
+    assert (phase.columns, phase.least, phase.limit) == (["source_text"], 0.0, 100_000)
     row = {"source_text": "dog", "source_language": "en", "target_text": "Hund", "target_language": "de"}
     rows = [row | {"id": "a"}, row | {"id": "b", "target_text": None}]
     Manifest.write(tmp_path / "t.arrow", rows)
     workspace = Workspace(output=tmp_path, seed=1)
     workspace.phase = "coverage"
-    phase = LexiconCoverage(manifests=[str(tmp_path / "t.arrow")], lexicon=lexicon, column="target_text", least=100.0)
+    both = {"columns": ["source_text", "target_text"], "languages": ["de"]}  # the source's English is not asked for
+    phase = LexiconCoverage(manifests=[str(tmp_path / "t.arrow")], lexicon=lexicon, least=100.0, **both)
     phase.run(workspace)
     written = (workspace.folder / "coverage.tsv").read_text()
     assert written == "language\twords\tknown\tdifferent\tdifferent_known\nde\t1\t1\t1\t1\n"

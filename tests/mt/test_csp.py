@@ -53,8 +53,8 @@ class Drawn:
 @pytest.mark.parametrize(
     ("start", "read", "fragment", "ends"),
     [
-        (0, "the Hund sieht a cat, twice.", "the Dog sees", False),
-        (1, "the Hund sieht a cat, twice.", "Dog sees a", False),
+        (0, "the hund sieht a cat, twice.", "the Dog sees", False),
+        (1, "the hund sieht a cat, twice.", "Dog sees a", False),
         (2, "the Dog sieht a katze, twice.", "sees a cat,", False),
         (3, "the Dog sees a katze, twice.", "a cat, twice.", True),
     ],
@@ -69,6 +69,12 @@ def test_a_fragment_by_hand(plain, lexicon, start, read, fragment, ends):
     assert text[found["places"]].tolist() == labels
     assert found["places"].tolist() == [*range(int(found["places"][0]), int(found["places"][0]) + len(labels))]
     assert found["seen"].tolist() == [*range(len(found[""]))]
+
+
+def test_a_capital_begins_a_sentence(plain, lexicon):
+    field = SwitchedFragment(field=plain, lexicon=lexicon, share=1.0, growth=3.0)
+    read = field(row("Dog sees a Dog. Cat."), Drawn(0))[""].tolist()
+    assert plain.tokenizer.decode(read) == "Hund sieht a hund. Katze."
 
 
 def test_what_becomes_of_the_words_of_a_fragment(plain, lexicon):
@@ -136,7 +142,8 @@ def test_words_are_given_up_evenly(plain, lexicon):
     assert all(abs(count / 2000 - 1 / 3) < 0.04 for count in read.values())
     fragment = words_of(plain.tokenizer).split(plain.tokenizer.encode("dog cat dog"), "en")
     one, other = (np.random.default_rng(3) for _ in range(2))
-    assert field._switched(fragment, "en", one, room=4) == field._switched(fragment, "en", other, room=99)
+    found = [field._switched(fragment, "en", rng, capitals=[True] * 3, room=n) for rng, n in ((one, 4), (other, 99))]
+    assert found[0] == found[1]
     assert one.random() == other.random()
 
 

@@ -30,15 +30,43 @@ def substituted(change, seed=1, text=TEXT, language="en"):
     return edited(text, change(text, np.random.default_rng(seed), language=language, row={"id": "1"}))
 
 
-def test_every_known_word_is_replaced_in_its_case_and_all_else_stays(lexicon):
+def test_every_known_word_is_replaced_and_all_else_stays(lexicon):
+    """A capital is that of a sentence or of the translation's own language; RED, inside, has none of its own."""
     change = AlignedSubstitution(lexicon=lexicon, targets=["fr"], share=1.0)
-    assert substituted(change) == "Le rouge chien saw le house. ROUGE chien!"
+    assert substituted(change) == "Le rouge chien saw le house. Rouge chien!"
+    assert substituted(change, text="The RED Dog") == "Le rouge chien"
     assert substituted(AlignedSubstitution(lexicon=lexicon, share=0.0)) == TEXT
     assert substituted(change, text="Der rote Hund.", language="de") == "Der rote Hund."
 
 
+def test_a_text_of_the_only_target_stays(tmp_path):
+    (tmp_path / "en-de.txt").write_text(FILES["en-de"], encoding="utf-8")
+    lexicon = Lexicon(files={"en-de": str(tmp_path / "en-de.txt")}, both_ways=True)
+    change = AlignedSubstitution(lexicon=lexicon, targets=["de"], share=1.0)
+    assert substituted(change, text="the hund", language="de") == "the hund"
+    assert substituted(change, text="red hund") == "rot hund"
+
+
+def test_a_text_has_words_of_one_language_and_of_all_if_it_is_said(lexicon):
+    german, french = {"der", "die", "hund", "rot", "haus"}, {"le", "chien", "rouge"}
+    for mixed in (False, True):
+        change = AlignedSubstitution(lexicon=lexicon, share=1.0, mixed=mixed)
+        found = [{*re.findall(r"\w+", substituted(change, seed).lower())} for seed in range(200)]
+        languages = {(bool(german & words), bool(french & words)) for words in found}
+        assert languages == ({(True, True), (True, False)} if mixed else {(True, False), (False, True)})
+
+
+def test_languages_are_equally_likely_however_many_forms_a_word_has(lexicon):
+    for mixed in (False, True):
+        change = AlignedSubstitution(lexicon=lexicon, share=1.0, mixed=mixed)
+        found = Counter(substituted(change, seed, "the") for seed in range(4000))
+        assert {word: count / 4000 for word, count in found.items()} == pytest.approx(
+            {"le": 0.5, "der": 0.25, "die": 0.25}, abs=0.03
+        )
+
+
 def test_shares_and_candidates_are_those_of_a_loop_over_the_files(lexicon):
-    change = AlignedSubstitution(lexicon=lexicon, share=0.3)
+    change = AlignedSubstitution(lexicon=lexicon, share=0.3, mixed=True)
     table = {}
     for name, content in FILES.items():
         for line in content.splitlines():
@@ -50,7 +78,8 @@ def test_shares_and_candidates_are_those_of_a_loop_over_the_files(lexicon):
         counts.update(zip(re.findall(r"\w+", TEXT.lower()), found, strict=True))
     for word, times in Counter(re.findall(r"\w+", TEXT.lower())).items():
         candidates = table.get(word, [])
-        expected = {translation: 0.3 / len(candidates) for _, translation in candidates}
+        forms = Counter(code for code, _ in candidates)  # a language first, then one of its words
+        expected = {translation: 0.3 / len(forms) / forms[code] for code, translation in candidates}
         expected[word] = 0.7 if candidates else 1.0
         for other, share in expected.items():
             deviation = (share * (1 - share) / (draws * times)) ** 0.5
@@ -58,7 +87,7 @@ def test_shares_and_candidates_are_those_of_a_loop_over_the_files(lexicon):
 
 
 def test_edits_come_in_a_random_order_so_that_a_cut_favours_none(lexicon):
-    change = AlignedSubstitution(lexicon=lexicon, share=1.0)
+    change = AlignedSubstitution(lexicon=lexicon, share=1.0, mixed=True)
     first = Counter(change(TEXT, np.random.default_rng(seed), language="en", row={})[0][0] for seed in range(1400))
     assert len(first) == 7 and all(abs(count - 200) < 60 for count in first.values())
 

@@ -183,6 +183,23 @@ def test_symbols_begin_sentences_and_empty_words_are_none(tokenizer):
     assert len(noisy(row(0), np.random.default_rng(1))) > 3
 
 
+@pytest.mark.parametrize("only", [False, True])
+def test_noise_may_be_for_texts_that_were_left_as_they_are(tokenizer, only):
+    class Replace:
+        growth = 2.0
+
+        def __call__(self, text, rng, *, language, row):
+            return [(0, 3, "lower")] if text.startswith("low ") else []
+
+    field = small.text(tokenizer)
+    mask = lambda words, rng: [[tokenizer.mask]] * len(words)  # noqa: E731
+    noisy = NoisyText(field=field, noise=[mask], rewriting=Replace(), unchanged_only=only)
+    rng = np.random.default_rng(0)
+    changed, kept = (noisy(small.row(1, text), rng).tolist()[1:-1] for text in ("low wide", "wide low"))
+    assert kept == [tokenizer.mask] * 2
+    assert changed == (tokenizer.encode("lower wide") if only else [tokenizer.mask] * 2)
+
+
 @pytest.mark.parametrize(
     ("language", "stop"), [("my", "။"), ("hy", "։"), ("am", "።"), ("hi", "।"), ("ur", "۔"), ("ar", "؟"), ("fr", "…")]
 )
@@ -325,11 +342,8 @@ def test_spans_cover_their_share_and_every_place_is_equally_likely():
     assert {*counts} == {0, 1, 2, 3, 4} and max(counts.values()) < 1.5 * min(counts.values())
 
 
-def test_spans_of_a_share_of_more_words_than_they_may_cover():
+def test_spans_of_nothing_and_of_everything():
     rng = np.random.default_rng(0)
-    assert SpanDraw(share=0.5, mean_length=3.0)(4, rng, of=100) != []
-    assert sum(end - begin for begin, end in SpanDraw(share=0.5, mean_length=3.0)(4, rng, of=100)) == 4
-    assert sum(end - begin for begin, end in SpanDraw(share=0.5, mean_length=3.0)(9, rng, of=4)) == 2
     assert SpanDraw(share=0.0, mean_length=3.0)(9, rng) == SpanDraw(share=0.5, mean_length=3.0)(0, rng) == []
     assert SpanDraw(share=1.0, mean_length=1e9)(5, rng) == [(0, 5)]
 

@@ -86,7 +86,9 @@ def test_a_recipe_names_a_class_by_its_earlier_place(tmp_path):
 
 
 def test_a_phase_that_runs_a_recipe_is_one_by_its_earlier_name(tmp_path):
-    (tmp_path / "inner.yaml").write_text("output_folder: in\nphases:\n  fit: !new:tests.shared.recipe_parts.Free {x: 3}\n")
+    (tmp_path / "inner.yaml").write_text(
+        "output_folder: in\nphases:\n  fit: !new:tests.shared.recipe_parts.Free {x: 3}\n"
+    )
     text = "output_folder: out\nphases:\n  asr: !new:%s {recipe: inner.yaml}\n"
     for place in ("shared.phases.RunRecipe", "dragoman.runs.RunRecipe"):
         (tmp_path / "outer.yaml").write_text(text % place)

@@ -142,6 +142,13 @@ def test_published_counts(tmp_path):
     corpus.published = {"train": {"rows (v1)": 2.0, "hours": 0.0}}
     found = check_corpus(corpus, workers=1).findings
     assert found.examples == {"published counts": ["train: 1 rows, published rows (v1): 2"]}
+    soundfile.write(tmp_path / "a.wav", tone(36), 16000)
+    for split in ("dev", "train"):
+        (tmp_path / f"{split}.tsv").write_text(f"{HEADER}\na\ta.wav\t\t\tHi.\tHallo.\n")
+    corpus = Tsv(root=tmp_path, source_language="en", target_language="de")
+    corpus.published = {"train": {"hours": 0.01}, "dev": {"hours": 0.02}}  # each has 36 s of its own
+    found = check_corpus(corpus, workers=1).findings
+    assert found.examples["published counts"] == ["dev: 0.01 hours, published hours: 0.02"]
 
 
 def test_manifests(corpus, tmp_path):

@@ -263,6 +263,17 @@ def test_a_field_of_another_column_is_as_the_first_in_all_else(tokenizer: Senten
     assert not field.reads_like(TextField(column="target_text", tokenizer=tokenizer, suffix=["</s>"]))
 
 
+def test_symbols_of_a_row_change_sides_with_the_column(tokenizer: SentencePieceTokenizer) -> None:
+    """Symbols of fairseq's multilingual models name the languages of a row: here from English to German."""
+    around = {"prefix": ["<{source_language}>"], "suffix": ["<{target_language}>", "</s>"]}
+    field = TextField(column="source_text", tokenizer=tokenizer, **around)
+    of_target, same = (reading(field=field, column=column) for column in ("target_text", "source_text"))
+    for one, ids in ((of_target, ["<de>", "<en>"]), (same, ["<en>", "<de>"]), (field, ["<en>", "<de>"])):
+        found = one(ROW, RNG).tolist()
+        assert [found[0], found[-2], found[-1]] == symbols(tokenizer, *ids, "</s>")
+    assert reading(field=of_target, column="source_text").arguments == same.arguments
+
+
 def test_a_symbol_that_needs_a_language_says_so(tokenizer: SentencePieceTokenizer) -> None:
     field = TextField(column="target_text", tokenizer=tokenizer, prefix=["<{source_language}>"])
     with pytest.raises(DataError) as error:

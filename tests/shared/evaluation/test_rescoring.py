@@ -2,7 +2,11 @@
 
 import csv
 
-from dragoman.shared.evaluation.rescoring import Rescored, write_rescored
+import pytest
+
+from dragoman import DataError
+from dragoman.shared.evaluation.rescoring import Rescored, perplexity, write_rescored
+from tests.small import refuses
 
 
 def test_a_row_is_one_line_of_five_cells(tmp_path):
@@ -15,3 +19,17 @@ def test_a_row_is_one_line_of_five_cells(tmp_path):
         ["a b c", "-1.5000", "2", "-0.750000", "one  two three"],
         ["d", "-1.0000", "1", "-1.000000", '"four'],
     ]
+
+
+@pytest.mark.parametrize(
+    ("totals", "tokens", "value"),
+    [([-1.0, -3.0], [1, 3], "2.71828"), ([-2.0, -4.0], [4, 2], "2.71828"), ([0.0], [7], "1"),
+     ([-709.0], [1], "8.21841e+307"), ([-710.0], [1], "inf"), ([float("-inf")], [1], "inf")],
+)  # fmt: skip
+def test_perplexity_weighs_tokens_and_not_outputs(totals, tokens, value):
+    found = perplexity([Rescored("", *one, "") for one in zip(totals, tokens, strict=True)], "abc")
+    assert f"{found.value:g}" == value and f"tokens:{sum(tokens)}|tokenizer:abc" in found.signature
+
+
+def test_no_outputs_have_no_perplexity():
+    refuses(DataError, "there are no outputs to score", perplexity, [], "abc")

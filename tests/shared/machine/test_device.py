@@ -77,6 +77,12 @@ def test_gpus_compute_in_bfloat16_where_they_have_it(monkeypatch, has, precision
     assert Machine(device="cuda:0").autocast() == ("cuda", torch.bfloat16) or not has
 
 
+def test_eight_bits_are_for_a_cpu(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    assert Machine(device="cpu", precision="int8").precision == "int8"
+    refuses(UsageError, "precision int8 is for a CPU, not for cuda:0", Machine, device="cuda:0", precision="int8")
+
+
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "cuda:", "cpu:0", "mps:0", "auto:1", ""])
 def test_names_of_no_device_are_refused(name):
     said = f"^device must be auto, cpu, cuda, cuda:N or mps, not {name!r}$"

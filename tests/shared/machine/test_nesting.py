@@ -10,6 +10,7 @@ import yaml
 from dragoman import DataError, Recipe, System, UsageError
 from dragoman.exchange.fairseq.fairseq_s2t import DataConfig
 from dragoman.exchange.vocabularies.vocabulary import read_vocabulary
+from dragoman.shared.machine import nesting
 from dragoman.shared.machine.nesting import DEPTH, REPEATED, from_json, yaml_problem
 from tests.shared.recipe_parts import Fit
 from tests.small import refuses
@@ -44,6 +45,14 @@ def test_aliases_that_multiply_each_other_are_refused():
     line, problem = yaml_problem(aliases(levels=40, each=10)) or (0, "")
     assert line == 8  # 10 + 110 + 1,110 + ... values
     assert problem == f"aliases repeat more than {REPEATED:,} values"
+
+
+@pytest.mark.parametrize(("value", "size"), [("x", 1), ("[x, y]", 3), ("{x: [y]}", 4)])
+def test_what_an_alias_repeats_is_counted(value, size, monkeypatch):
+    monkeypatch.setattr(nesting, "REPEATED", 12)
+    for times in (12 // size, 12 // size + 1):
+        found = yaml_problem(f"- &a {value}\n" + "- *a\n" * times)
+        assert found == (None if times * size <= 12 else (times + 1, "aliases repeat more than 12 values"))
 
 
 def test_aliases_of_one_value_are_no_problem():

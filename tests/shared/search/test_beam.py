@@ -132,6 +132,15 @@ def test_finished_sentences_leave_the_batch(world):
     assert others[0] == 4 and others[-1] == 2 and others == sorted(others, reverse=True)
 
 
+def test_a_sentence_that_nothing_can_go_on_with_is_done(world):
+    """Two tokens and the end: what follows is impossible, and no further step is computed for a fuller beam."""
+    table = world.table(0)
+    only = {1: 5, 2: 6, 3: world.end}
+    table.logits = lambda source, history: np.where(np.arange(9) == only[len(history)], 0.0, -np.inf).astype(np.float32)
+    [[found]] = world.find(BeamSearch(beam=3, rules=Rules(maximum_length_extra=20)), table, [[1]])
+    assert found.tokens == [5, 6, world.end] and len(table.steps) == 3
+
+
 def test_start_symbols_are_consumed_at_once_and_do_not_count(world):
     table, source = world.table(4), [5, 6]
     counting = BeamSearch(beam=3, rules=Rules(maximum_length_extra=6))

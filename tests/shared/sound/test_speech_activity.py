@@ -114,6 +114,17 @@ def test_one_word_in_a_minute_is_enough(name, background, spoken):
 
 
 @needs_silero
+def test_bands_are_equally_wide_in_mel():
+    """150 to 5,000 Hz are divided into 18 bands, as wide as each other by the formula of O'Shaughnessy."""
+    bands = speech_activity._bands()
+    hertz = np.arange(len(bands)) * 8000 / (len(bands) - 1)
+    mels, width = 2595 * np.log10(1 + hertz / 700), 2595 * np.log10(5700 / 850) / 18
+    number = np.floor((mels - 2595 * np.log10(850 / 700)) / width)
+    inside = (number >= 0) & (number < 18)
+    assert bands.shape[1] == 18 and (bands.argmax(1) == np.where(inside, number, 0)).all()
+    assert (bands.sum(1) == inside).all()
+
+
 def test_the_network_computes_what_the_published_program_does(spoken):
     """The published program takes a window at a time; its weights are exchanged for those of the file that we read."""
     detector = silero.SileroDetector.installed()

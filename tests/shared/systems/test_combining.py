@@ -15,7 +15,9 @@ from dragoman.cli.main import app
 from dragoman.commands.options import ModelOptions, SearchOptions
 from dragoman.commands.searching import search_for
 from dragoman.shared.batches.stream import Budget
+from dragoman.shared.evaluation.rescoring import rescore
 from dragoman.shared.generator import Encoding
+from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.heads import OutputProjection, TiedProjection
 from dragoman.shared.nn.layer import Layer
@@ -285,6 +287,11 @@ def test_rescore_gives_search_its_own_scores_back(folders, tmp_path):
     (tmp_path / "outputs").write_text("eins\n")
     few = ["rescore", model, folders / "test.arrow", "--outputs", tmp_path / "outputs"]
     refuses(DataError, "4 rows, but there are 1 outputs", run, *few)
+    broken = System.load(model)
+    broken.model.projection.bias = torch.nn.Parameter(torch.full((broken.output.tokenizer.size,), math.nan))
+    manifest, budget = Manifest.open(folders / "test.arrow"), Budget(rows=2)
+    options = {"texts": None, "budget": budget, "workspace": Workspace(output=tmp_path, seed=1)}
+    refuses(DataError, "log-probabilities are not numbers for row", rescore, broken, manifest, **options)
 
 
 @pytest.mark.parametrize(

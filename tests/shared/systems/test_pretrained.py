@@ -11,7 +11,14 @@ from dragoman.exchange.importing import import_model
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.padded import Padded
-from dragoman.shared.systems.pretrained import encoder, input_field, load, speech_translator, tokenizer
+from dragoman.shared.systems.pretrained import (
+    encoder,
+    input_field,
+    load,
+    speech_front_end,
+    speech_translator,
+    tokenizer,
+)
 from dragoman.shared.systems.reading_model import ReadingModel
 from tests.small import refuses
 
@@ -100,6 +107,7 @@ def test_an_encoder_of_waveforms_stands_below_a_translator(folders, tmp_path):
     torch.manual_seed(0)
     speech, text = (load(folder=folder) for folder in folders)
     system = speech_translator(speech=speech, text=text, channels=20, source_languages=["en"]).eval()
+    assert speech_front_end(speech=speech, width=8, kernels=[3], channels=4).dropout == 0.1
     assert system.reads == ["speech"] and isinstance(system.inputs["speech"], SpeechField)
     assert system.inputs["source"] is not None  # the translator's own input still has its embedding and its tokenizer
     assert (system.source_languages, system.target_languages) == (["en"], System.load(folders[1]).target_languages)

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.text.lexicon import Lexicon, lexicon_files, like
+from dragoman.shared.text.lexicon import Lexicon, lexicon_files
 from tests.small import refuses
 
 # Spaces and tabs divide words; a word's translations need not stand together; a translation may have several words.
@@ -27,11 +27,20 @@ def test_translations_are_read_by_word(files):
     assert lexicon.pairs == {("en", "de"), ("en", "fr")}
 
 
-def test_the_case_of_the_word_is_kept(files):
-    lexicon = Lexicon(files=files)
+def test_a_translation_has_the_form_of_its_texts(files, tmp_path):
+    """The word that it replaces decides nothing, but for a capital at the start of a sentence."""
+    (tmp_path / "forms").mkdir()
+    (tmp_path / "forms" / "de.txt").write_text("der\nHund\nNATO\nRad\nStiel\nEis\nam\n", encoding="utf-8")
+    lexicon = Lexicon(files=files, forms=str(tmp_path / "forms"))
     assert lexicon.candidates("Dog", "en", ["de"])[0] == lexicon.candidates("dog", "en", ["de"])[0] == ("de", "hund")
-    found = [like(word, ("de", "hund")) for word in ("Dog", "DOG", "dog", "I")]
-    assert found == ["Hund", "HUND", "hund", "Hund"]
+    wanted = {"hund": "Hund", "der": "der", "Der": "der", "nato": "NATO", "sieht": "sieht"}
+    wanted |= {"eis am stiel": "Eis am Stiel"}
+    assert {word: lexicon.written(("de", word), capital=False) for word in wanted} == wanted
+    assert [lexicon.written(("de", word), capital=True) for word in ("der", "hund")] == ["Der", "Hund"]
+    assert lexicon.written(("fr", "Paris"), capital=False) == "Paris"  # there are no French texts
+    assert Lexicon(files=files).written(("de", "hund"), capital=False) == "hund"
+    lost = Lexicon(files=files, forms=str(tmp_path / "other"))
+    refuses(DataError, "other: no such folder, which phase CountForms writes", lost.load)
 
 
 def test_case_is_that_of_the_language(tmp_path):
@@ -40,10 +49,9 @@ def test_case_is_that_of_the_language(tmp_path):
     lexicon = Lexicon(files={"en-tr": str(tmp_path / "en-tr.txt")}, both_ways=True)
     for word, other in (("İstasyon", "station"), ("İSTASYON", "station"), ("Işık", "light"), ("IŞIK", "light")):
         assert lexicon.candidates(word, "tr") == [("en", other)]
-    assert [like(word, ("tr", "istasyon")) for word in ("Station", "STATION")] == ["İstasyon", "İSTASYON"]
-    assert [like(word, ("tr", "ışık")) for word in ("Light", "LIGHT")] == ["Işık", "IŞIK"]
-    assert [like("Station", (code, "istasyon")) for code in ("az", "en")] == ["İstasyon", "Istasyon"]
-    assert like("Dog", ("ka", "ძაღლი")) == "ძაღლი"
+    begins = [("tr", "istasyon"), ("tr", "ışık"), ("az", "istasyon"), ("en", "istasyon"), ("ka", "ძაღლი")]
+    found = [lexicon.written(word, capital=True) for word in begins]
+    assert found == ["İstasyon", "Işık", "İstasyon", "Istasyon", "ძაღლი"]
 
 
 def test_beside_a_tab_spaces_are_inside_of_words(tmp_path):

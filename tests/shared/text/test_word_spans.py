@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies
 
-from dragoman.shared.text.word_spans import bare_span, is_known, linked_words, words
+from dragoman.shared.text.word_spans import bare_span, has_capital_of_sentence, is_known, linked_words, words
 
 
 def cut(text, language, *rest):
@@ -87,3 +87,17 @@ def test_without_a_lexicon_each_character_is_a_word_and_latin_names_stay_togethe
     assert cut("红色的狗", "zh", {"红色的狗"}, 4) == ["红色的狗"]
     assert cut("红色的狗", "zh", {"红色的狗"}) == ["红", "色", "的", "狗"]
     assert cut("ΑΒГД", "zh", {"ΑΒ"}, 2) == ["ΑΒГД"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The Dog saw. It ran!  Far?) Yes", ["The", "It", "Far", "Yes"]),
+        ("“He” said: “Run.” – Then he ran…", ["He", "Then"]),
+        ("¿Qué? ¡No! vale. (Sí) a", ["Qué", "No", "Sí"]),
+        ("the dog. the cat", []),
+    ],
+)
+def test_capitals_of_sentences(text, found):
+    """A capital inside of a sentence is the word's own, and so is one after a colon."""
+    assert [text[a:b] for a, b in words(text, "es") if has_capital_of_sentence(text, a)] == found

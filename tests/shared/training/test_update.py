@@ -15,7 +15,7 @@ from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.training.history import History
 from dragoman.shared.training.optimizer import Adam
 from dragoman.shared.training.schedules import Steps
-from dragoman.shared.training.update import same_randomness_after, try_largest
+from dragoman.shared.training.update import cast_type, same_randomness_after, try_largest
 from dragoman.shared.training.validation import Validation
 from tests.shared.training.test_fit import same, weights
 
@@ -167,3 +167,9 @@ def test_largest_batches_are_tried_without_effect_on_later_draws(world, workspac
     assert torch.equal(torch.rand(3), expected)
     assert all(torch.equal(value, before[name]) for name, value in objective.state_dict().items())
     assert not [parameter for parameter in objective.parameters() if parameter.grad is not None]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, None])
+def test_parameters_are_cast_together_on_a_gpu_alone(dtype):
+    assert cast_type(SimpleNamespace(device="cuda:1", autocast_dtype=dtype)) == dtype
+    assert cast_type(SimpleNamespace(device="cpu", autocast_dtype=dtype)) is None

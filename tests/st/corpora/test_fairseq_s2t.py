@@ -1,5 +1,7 @@
 """Tables of fairseq's S2T: whole files and segments in samples; features are refused."""
 
+import csv
+
 import numpy as np
 import pytest
 import soundfile
@@ -29,6 +31,15 @@ def test_segments_are_counted_in_samples_of_the_file(table, tmp_path):
     assert (one["source_text"], one["target_text"], one["target_language"]) == ("Good.", "Gut.", "de")
     assert (two["start"], two["duration"]) == (0.0, None)
     assert (two["source_text"], two["target_text"], two["target_language"]) == ("Well.", None, None)
+
+
+def test_quotes_are_escaped_as_fairseq_writes_them(table, tmp_path):
+    texts = ['"No", she said.', 'a 5" disk', "back\\slash"]
+    reader = table()
+    with (tmp_path / "train_st.tsv").open("a") as file:
+        writer = csv.writer(file, "excel-tab", quoting=csv.QUOTE_NONE, escapechar="\\", lineterminator="\n")
+        writer.writerows([n, "a.wav", 9, text, "", "", "en", "de"] for n, text in enumerate(texts))
+    assert [row["target_text"] for row in reader.rows("train_st")] == texts
 
 
 @pytest.mark.parametrize(
