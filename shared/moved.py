@@ -35,8 +35,7 @@ _FROM_BOTH = {
     "shared.phases.LexiconCoverage": "mt.covering.LexiconCoverage",
     "shared.batches.joined_text": "st.joined_text",
     "shared.nn.tandem": "st.tandem",
-    "shared.nn.slots.MemoryLayer": "st.chimera.MemoryLayer",
-    "shared.nn.slots.SlotEncoder": "st.chimera.SlotEncoder",
+    "shared.nn.slots": "st.slots",
 }
 #: Earlier place -> the next one; of a module that has moved twice, the way has two steps.
 MOVED = (

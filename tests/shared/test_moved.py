@@ -20,7 +20,7 @@ NAMES = [
     ("shared.nn.log_mel.LogMel", "dragoman.exchange.huggingface.log_mel.LogMel"),
     ("shared.corpus.noise.NoisyText", "dragoman.mt.noise.NoisyText"),
     ("shared.batches.noise.NoisyText", "dragoman.mt.noise.NoisyText"),
-    ("shared.nn.slots.SlotEncoder", "dragoman.st.chimera.SlotEncoder"),
+    ("shared.nn.slots.SlotEncoder", "dragoman.st.slots.SlotEncoder"),
     ("shared.phases.RunRecipe", "dragoman.runs.RunRecipe"),
     ("shared.corpus.streams.Stream", "dragoman.shared.corpus.streams.Stream"),
     ("torch.nn.Linear", "torch.nn.Linear"),
@@ -54,8 +54,9 @@ def test_a_fingerprint_is_made_of_earliest_places():
     ("now", "before"),
     [
         ("mt.noise.NoisyText", "shared.corpus.noise.NoisyText"),
-        ("st.chimera.SlotEncoder", "shared.nn.slots.SlotEncoder"),
-        ("st.chimera.BimodalContrastive", "st.chimera.BimodalContrastive"),
+        ("st.slots.SlotEncoder", "shared.nn.slots.SlotEncoder"),
+        ("mt.phrases.ExtractPhrases", "shared.phases.ExtractPhrases"),
+        ("mt.phrases.PhrasePair", "mt.phrases.PhrasePair"),
         ("dragoman.runs.RunRecipe", "shared.phases.RunRecipe"),
     ],
 )

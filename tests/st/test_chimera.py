@@ -12,7 +12,8 @@ from dragoman.shared.batch import Batch
 from dragoman.shared.nn.translator import Translator
 from dragoman.shared.objectives import CrossEntropy, TaskObjective
 from dragoman.shared.padded import Padded
-from dragoman.st.chimera import BimodalContrastive, MemoryLayer, SlotEncoder
+from dragoman.st.chimera import BimodalContrastive
+from dragoman.st.slots import MemoryLayer, SlotEncoder
 from tests import small
 
 WIDTH, SLOTS, TEMPERATURE = 8, 3, 0.1

@@ -19,9 +19,10 @@ from dragoman.shared.objectives import CrossEntropy, Ctc, TaskObjective
 from dragoman.shared.padded import Padded
 from dragoman.shared.systems.combining import ensembled
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
-from dragoman.st.chimera import BimodalContrastive, MemoryLayer, SlotEncoder
+from dragoman.st.chimera import BimodalContrastive
 from dragoman.st.costt import Costt, CosttSystem, KeptShare
 from dragoman.st.joined_text import JoinedText
+from dragoman.st.slots import MemoryLayer, SlotEncoder
 from tests import small
 from tests.test_nouns import WORDS, embedding, layer
 

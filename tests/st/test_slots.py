@@ -6,7 +6,7 @@ from torch import nn
 from dragoman.shared.described import build, describe
 from dragoman.shared.nn.layer import Layer
 from dragoman.shared.padded import Padded
-from dragoman.st.chimera import MemoryLayer, SlotEncoder
+from dragoman.st.slots import MemoryLayer, SlotEncoder
 from tests.small import refuses
 
 WIDTH = 8
