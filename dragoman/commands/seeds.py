@@ -17,6 +17,7 @@ import numpy as np
 from dragoman.commands.data_seen import data_seen, learning_parameters, training_minutes
 from dragoman.commands.diff import differing_keys, render_keys
 from dragoman.commands.runs import Tested, check_same_test, common_metrics, tests_of
+from dragoman.runs.running import is_finished
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation import directions
 from dragoman.shared.evaluation.results import collect, commit, of_run
@@ -33,7 +34,6 @@ from dragoman.shared.machine.stopping import Interrupted
 from dragoman.shared.recipe.arms import PLUS
 from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.recipe.run_keys import keys_of_a_result
-from dragoman.shared.run.running import is_finished
 
 #: What has to be equal in a comparison, by the names of the arguments of streams and phases.
 EQUAL = {

@@ -10,11 +10,11 @@ import pytest
 import dragoman.commands.seeds
 from dragoman import DataError, Recipe, UsageError
 from dragoman.commands.seeds import run_seeds
+from dragoman.runs.running import run_recipe
 from dragoman.shared.evaluation.outputs import Outputs
 from dragoman.shared.evaluation.results import read, record
 from dragoman.shared.evaluation.scores import score
 from dragoman.shared.machine.workspace import Phase
-from dragoman.shared.run.running import run_recipe
 from tests.small import refuses
 
 LINES = 40
