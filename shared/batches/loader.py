@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import Field, Rows
 from dragoman.shared.batches.manifest import Manifest, Row
-from dragoman.shared.batches.plan import Plan, Step, cut, split
+from dragoman.shared.batches.plan import Pass, Plan, Step, cut, split
 from dragoman.shared.batches.randomness import generator
 from dragoman.shared.batches.stream import Budget, Stream, field_lengths
 from dragoman.shared.batches.workers import Feed, data_loader, signals_held_back
@@ -140,9 +140,11 @@ class Loader:
         """Return what this process has of a step."""
         if self.passes is None:
             return [plan.step(index, rank) for rank in self.ranks]
-        return self._cut(plan.step(index, 0))[self._rank :: self._world]
+        step = plan.step(index, 0)
+        parts = self._cut(step)
+        return [parts.step(step.stream, part) for part in range(self._rank, len(parts), self._world)]
 
-    def _cut(self, step: Step) -> list[Step]:
+    def _cut(self, step: Step) -> Pass:
         """Cut a step into parts of all processes, those of the longest rows first; all have equally many.
 
         A row takes 1 / capacity of a batch, and the parts take equally much.
@@ -157,7 +159,7 @@ class Loader:
         bounds = split(np.array([0, *np.flatnonzero(np.diff(part)) + 1, len(rows)]), self._world)
         if bounds is None:
             raise DataError(f"stream {stream.name!r}: {self._world} processes cannot share a batch of {len(rows)} rows")
-        return [Step(step.stream, rows[a:b], copies[a:b]) for a, b in pairwise(bounds.tolist())]
+        return Pass(rows, copies, bounds)
 
     def largest(self) -> Iterator[Batch]:
         """Yield the batches of each stream that need the most memory, of all ranks' batches of epoch 0.
@@ -168,27 +170,41 @@ class Loader:
         for number, (stream, passes) in enumerate(zip(self.streams, self.plan(0).passes, strict=True)):
             first = passes[0]
             for index in first.worst(stream.table.lengths):
-                part = slice(first.bounds[index], first.bounds[index + 1])
-                step = Step(number, first.rows[part], first.copies[part])
-                yield _unwrapped(self._dataset[step if self.passes is None else self._cut(step)[0]])
+                step = first.step(number, index)
+                if self.passes is None:
+                    yield _unwrapped(self._dataset[step])
+                    continue
+                parts = self._cut(step)
+                for part in parts.worst(stream.table.lengths):
+                    yield _unwrapped(self._dataset[parts.step(number, part)])
 
     def mean_bytes(self) -> int:
-        """Return about how much memory a batch takes, on the average of an epoch."""
+        """Return about how much memory this process's part of a batch takes, on the average of an epoch."""
         plan, total = self.plan(0), 0.0
         for steps, stream, passes in zip(plan.shares, self.streams, plan.passes, strict=True):
             elements = passes[0].longest(stream.table.lengths) * np.diff(passes[0].bounds)  # (F, batches), with padding
             sizes = [4 if field.unit == "samples" else 8 for field in stream.fields.values()]  # float32, int64
             total += steps * (elements.T @ sizes).mean() if len(passes[0]) else 0.0
-        return OVERHEAD + round(total / max(len(plan), 1))
+        shared = self._world if self.passes else 1
+        return OVERHEAD + round(total / max(len(plan), 1) / shared)
 
     def report(self, epoch: int = 0) -> list[str]:
-        """Return one line per stream: rows, dropped ones, batches, and the share of padding by field."""
+        """Return one line per stream: rows, dropped ones, batches, and the share of padding by field, as computed."""
         lines = []
-        for stream, passes in zip(self.streams, self.plan(epoch).passes, strict=True):
-            shares = zip(stream.fields, passes[0].padding(stream.table.lengths), strict=True)
+        for number, (stream, passes) in enumerate(zip(self.streams, self.plan(epoch).passes, strict=True)):
+            computed = passes[0] if self.passes is None else self._all_cut(number, passes[0])
+            shares = zip(stream.fields, computed.padding(stream.table.lengths), strict=True)
             padding = ", ".join(f"{name} {share:.0%}" for name, share in shares)
-            lines.append(f"{stream.report()}; {len(passes[0]):,} batches, padding: {padding}")
+            cut = "" if self.passes is None else f" in {len(computed):,} parts"
+            lines.append(f"{stream.report()}; {len(passes[0]):,} batches{cut}, padding: {padding}")
         return lines
+
+    def _all_cut(self, number: int, whole: Pass) -> Pass:
+        """Return the parts of all batches of a pass through the stream with this number."""
+        cut = [self._cut(whole.step(number, index)) for index in range(len(whole))]
+        sizes = np.concatenate([np.diff(parts.bounds) for parts in cut])
+        rows, copies = (np.concatenate([getattr(parts, name) for parts in cut]) for name in ("rows", "copies"))
+        return Pass(rows, copies, np.concatenate([[0], np.cumsum(sizes)]))
 
     @staticmethod
     def evaluation(

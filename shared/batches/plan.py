@@ -43,6 +43,11 @@ class Pass:
         """Return the number of batches."""
         return len(self.bounds) - 1
 
+    def step(self, stream: int, index: int) -> Step:
+        """Return a batch as a step of the stream with this number."""
+        part = slice(self.bounds[index], self.bounds[index + 1])
+        return Step(stream, self.rows[part], self.copies[part])
+
     @property
     def nbytes(self) -> int:
         """The memory that it takes."""
@@ -138,9 +143,7 @@ class Plan:
             if batch < len(one) // self._world:
                 break
             batch -= len(one) // self._world
-        position = batch * self._world + rank
-        part = slice(one.bounds[position], one.bounds[position + 1])
-        return Step(stream, one.rows[part], one.copies[part])
+        return one.step(stream, batch * self._world + rank)
 
     @property
     def shares(self) -> list[int]:
