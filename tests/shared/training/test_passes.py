@@ -1,29 +1,46 @@
 """Passes: an update is the same however it is cut, and what a GPU takes at once is found and kept."""
 
 import json
+from itertools import islice
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from dragoman import DataError
-from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.loader import Loader, collate
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.randomness import generator
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.batches.stream import Budget, Stream
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
 from dragoman.shared.training import passes
+from dragoman.shared.training.history import Meter, report
 from dragoman.shared.training.optimizer import Adam
 from dragoman.shared.training.passes import passes_of, passes_on_cpu
+from dragoman.shared.training.update import Learner
 from tests.shared.training.test_fit import same, weights
 
 
-def tokens_of(world, tokens):
-    fields = world.stream().fields
-    return Stream(name="text", manifests=[str(world.manifest)], fields=fields, budget=Budget(tokens=tokens))
+def tokens_of(world, tokens, manifest=None):
+    manifests, fields = [str(manifest or world.manifest)], world.stream().fields
+    return Stream(name="text", manifests=manifests, fields=fields, budget=Budget(tokens=tokens))
 
 
-def test_a_step_has_the_same_rows_whatever_the_passes_and_the_processes(world):
+@pytest.fixture
+def uneven(world, tmp_path):
+    """A stream whose rows have 1 to 9 letters, on the target's side 9 to 1."""
+    rows = [dict(row) for row in Manifest.open(world.manifest)]
+    for number, row in enumerate(rows):
+        word = "".join(str(number * digit % 10) for digit in range(1, 10))
+        row |= {"source_text": word[: 1 + number % 9], "target_text": word[number % 9 :]}
+    path = Manifest.write(tmp_path / "uneven.arrow", rows).path
+    return lambda tokens: tokens_of(world, tokens, path)
+
+
+def test_a_step_has_the_same_rows_whatever_the_passes_and_the_processes(world, uneven):
     """Each row stands in one part, as long as it is, and all processes have equally many parts."""
-    stream = tokens_of(world, 120)
+    stream = uneven(120)
     uncut = [{id: row for id, row in rows(batch)} for batch in Loader(streams=[stream], seed=5).epoch(0)]
     for count, processes in ((1, 1), (2, 1), (5, 1), (1, 2), (2, 3)):
         loaders = [Loader(streams=[stream], seed=5, rank=r, world=processes, passes=count) for r in range(processes)]
@@ -34,8 +51,11 @@ def test_a_step_has_the_same_rows_whatever_the_passes_and_the_processes(world):
             found = [pair for batch in parts for pair in rows(batch)]
             assert sorted(id for id, _ in found) == sorted(whole)
             assert all(torch.equal(row, whole[id]) for id, row in found)
-            volumes = [batch["source"].values.numel() for batch in parts]
-            assert max(volumes) <= sum(map(len, whole.values())) / len(parts) + 2 * max(map(len, whole.values()))
+            pairs = [
+                zip(batch["source"].lengths.tolist(), batch["target"].lengths.tolist(), strict=True) for batch in parts
+            ]
+            taken = [[1 / (120 // max(pair)) for pair in of_part] for of_part in pairs]
+            assert max(map(sum, taken)) - min(map(sum, taken)) <= 2 * max(map(max, taken)) + 1e-9
     few = Loader(streams=[tokens_of(world, 12)], seed=5, world=9, passes=1)
     with pytest.raises(DataError, match="stream 'text': 9 processes cannot share a batch of . rows"):
         list(few.steps(0))
@@ -52,13 +72,58 @@ def test_an_update_does_not_depend_on_how_it_is_cut(world, workspace):
         trainer.run(workspace(f"passes-{count}"))
         found[count] = weights(trainer.objective)
         losses = [json.loads(line) for line in (workspace(f"passes-{count}").folder / "history.jsonl").open()]
-        assert losses[-1]["loss"] == pytest.approx(losses[-1]["loss"])
         found[count] |= {"loss": torch.tensor(losses[-1]["loss"])}
     begun = weights(world.fit().objective)
     assert max(float((found[1][name] - begun[name]).abs().max()) for name in begun) > 0.01
     for count in (None, 2, 5):
         for name, tensor in found[count].items():
             torch.testing.assert_close(tensor, found[1][name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_the_gradient_is_that_of_the_mean_over_all_tokens(world, workspace, uneven, monkeypatch, count):
+    """Row by row: the loss of each row's mean token counts as often as the row has tokens."""
+    stream = uneven(120)
+    objective = EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(label_smoothing=0.1)])
+    (whole,) = islice(Loader(streams=[stream], seed=5).epoch(0), 1)
+    given = {row["id"]: row for row in stream.manifests[0]}
+    rows = [collate([given[id]], stream.fields, generator(0)) for id in whole.ids]
+    tokens = [int(row["target"].lengths[0]) - 1 for row in rows]  # all but the tag, which is given
+    assert len(set(tokens)) > 1 and len(rows) > 5
+    loss = sum(objective(row).total() * number for row, number in zip(rows, tokens, strict=True)) / sum(tokens)
+    loss.backward()
+    expected = [parameter.grad.clone() for parameter in objective.parameters()]
+    objective.zero_grad()
+    found = []
+
+    def kept(optimizer, norm):
+        found.extend(parameter.grad.clone() for parameter in objective.parameters())
+        return torch.zeros(())
+
+    monkeypatch.setattr("dragoman.shared.training.update.step_if_finite", kept)
+    parts = next(Loader(streams=[stream], seed=5, passes=count).steps(0))
+    assert len(parts) == count
+    meter = Meter()
+    Learner(objective, objective, Adam().build(objective)).update(parts, meter, workspace())
+    assert report([meter.state()])["loss"] == pytest.approx(float(loss.detach()), rel=1e-5)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_the_largest_parts_are_tried_and_their_padding_told(uneven):
+    stream = uneven(120)
+    loader = Loader(streams=[stream], seed=5, passes=3)
+    parts = [batch for step in loader.steps(0) for batch in step]
+    tried = [*loader.largest()]
+    for name in stream.fields:
+        shapes = [batch[name].values.shape for batch in parts]
+        assert max(rows * longest for rows, longest in shapes) == max(batch[name].values.numel() for batch in tried)
+    real = sum(int(batch["source"].lengths.sum()) for batch in parts)
+    padded = sum(batch["source"].values.numel() for batch in parts)
+    assert 0.02 < 1 - real / padded < 0.5
+    (line,) = loader.report()
+    steps = len(loader.plan(0))
+    assert f"; {steps} batches in {3 * steps} parts, padding: source {1 - real / padded:.0%}, target" in line
 
 
 def test_a_run_in_passes_goes_on_bit_for_bit(world, workspace):
