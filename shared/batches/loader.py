@@ -98,7 +98,7 @@ class Loader:
     def plan(self, epoch: int) -> Plan:
         """Return the plan of an epoch; the last one asked for is kept."""
         if self._plan is None or self._plan[0] != epoch:
-            plan = Plan(self.streams, seed=self.seed, epoch=epoch, world=self.planned)
+            plan = Plan(self.streams, seed=self.seed, epoch=epoch, world=self.planned, even=self.passes is not None)
             self._plan = (epoch, plan)
         return self._plan[1]
 
@@ -155,7 +155,8 @@ class Loader:
         rows, copies = step.rows[order], step.copies[order]
         taken = 1 / stream.table.capacities[rows]
         middle = taken.cumsum() - taken / 2
-        part = (middle / taken.sum() * self.passes * self._world).astype(np.int64)
+        parts = min(self.passes * self._world, len(rows) // self._world * self._world)
+        part = (middle / taken.sum() * parts).astype(np.int64)
         bounds = split(np.array([0, *np.flatnonzero(np.diff(part)) + 1, len(rows)]), self._world)
         if bounds is None:
             raise DataError(f"stream {stream.name!r}: {self._world} processes cannot share a batch of {len(rows)} rows")

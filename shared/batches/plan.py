@@ -99,6 +99,7 @@ class Plan:
         epoch: number of the epoch.
         rank: whose steps.
         world: number of ranks.
+        even: whether the rests of a pass are shared with the batches before them (see :func:`evened`).
 
     Attributes:
         passes: by stream, the passes that the epoch's batches are from.
@@ -107,20 +108,22 @@ class Plan:
         DataError: if a stream has fewer rows than there are ranks.
     """
 
-    def __init__(self, streams: Sequence[Stream], *, seed: int, epoch: int, rank: int = 0, world: int = 1) -> None:
+    def __init__(
+        self, streams: Sequence[Stream], *, seed: int, epoch: int, rank: int = 0, world: int = 1, even: bool = False
+    ) -> None:
         self._rank = rank
         self._world = world
         main = streams[0]
-        self.passes = [[plan_pass(main, seed=seed, number=epoch, world=world)]]
+        self.passes = [[plan_pass(main, seed=seed, number=epoch, world=world, even=even)]]
         counts, begins = [len(self.passes[0][0]) // world], [0]
         for stream in streams[1:]:
             share = stream.weight / main.weight
             done, through = divmod(epoch * share * estimated_batches(main) / estimated_batches(stream), 1)
-            drawn = [plan_pass(stream, seed=seed, number=int(done), world=world)]
+            drawn = [plan_pass(stream, seed=seed, number=int(done), world=world, even=even)]
             counts.append(round(counts[0] * share))
             begins.append(int(round(through * len(drawn[0]), 6)) // world)
             while sum(map(len, drawn)) // world < begins[-1] + counts[-1]:
-                drawn.append(plan_pass(stream, seed=seed, number=int(done) + len(drawn), world=world))
+                drawn.append(plan_pass(stream, seed=seed, number=int(done) + len(drawn), world=world, even=even))
             self.passes.append(drawn)
         times = [(np.arange(count) + 0.5) / stream.weight for count, stream in zip(counts, streams, strict=True)]
         order = np.argsort(np.concatenate(times), kind="stable")
@@ -157,7 +160,7 @@ class Plan:
         return passes + self._stream.nbytes + self._within.nbytes
 
 
-def plan_pass(stream: Stream, *, seed: int, number: int, world: int = 1) -> Pass:
+def plan_pass(stream: Stream, *, seed: int, number: int, world: int = 1, even: bool = False) -> Pass:
     """Plan a pass, before which came ``number``: draw rows, bucket them by length, cut batches, shuffle the batches.
 
     Raises:
@@ -168,7 +171,10 @@ def plan_pass(stream: Stream, *, seed: int, number: int, world: int = 1) -> Pass
     rng = generator(seed, number, stream.name, "plan")
     order = bucketed(stream, rows, rng)
     rows, copies = rows[order], copies[order]
-    bounds = split(cut(table.capacities[rows], table.groups[rows]), world)
+    batches = cut(table.capacities[rows], table.groups[rows])
+    if even:
+        batches = evened(batches, table.capacities[rows], table.groups[rows])
+    bounds = split(batches, world)
     if bounds is None:
         raise DataError(f"stream {stream.name!r} has {len(rows)} rows, too few for {world} processes")
     return _shuffled(Pass(rows, copies, bounds), rng)
@@ -293,6 +299,22 @@ def cut(capacities: np.ndarray, groups: np.ndarray) -> np.ndarray:
         start += len(window) if fits.all() else int(np.argmin(fits))
         bounds.append(start)
     return np.array(bounds, dtype=np.int64)
+
+
+def evened(bounds: np.ndarray, capacities: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Let the last batch of each group, often a rest, take rows of the one before until both have equally many.
+
+    Several processes could not share a rest of a few rows. It takes no more than the capacities allow. Arguments and
+    result are those of :func:`cut`.
+    """
+    bounds = bounds.copy()
+    of_batch = groups[bounds[:-1]]
+    last = np.append(of_batch[1:] != of_batch[:-1], True)
+    for index in np.flatnonzero(last[1:] & ~last[:-1]) + 1:
+        begin, end = bounds[index - 1], bounds[index + 1]
+        rows = min((end - begin) // 2, int(capacities[begin:end].min()))
+        bounds[index] = min(bounds[index], end - rows)
+    return bounds
 
 
 def split(bounds: np.ndarray, world: int) -> np.ndarray | None:
