@@ -145,9 +145,7 @@ def speech_translator(
     Raises:
         UsageError: if either is something else.
     """
-    above = text.model
-    if not isinstance(above, Translator) or text.output_name != "translation":
-        raise UsageError(f"text: {type(above).__name__} is no text translator")
+    above = text_translator(system=text)
     new = speech_front_end(
         speech=speech, width=above.encoder.width, kernels=kernels or [3, 3], channels=channels, dropout=dropout
     )
@@ -161,6 +159,18 @@ def speech_translator(
     return with_speech(
         model=model, speech=speech, text=text, source_languages=source_languages, target_languages=target_languages
     )
+
+
+def text_translator(*, system: System) -> Translator:
+    """Return the model of a translator of text.
+
+    Raises:
+        UsageError: if the system is something else.
+    """
+    model = system.model
+    if not isinstance(model, Translator) or system.output_name != "translation":
+        raise UsageError(f"text: {type(model).__name__} is no text translator")
+    return model
 
 
 def speech_front_end(

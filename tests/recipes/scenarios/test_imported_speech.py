@@ -64,6 +64,7 @@ def run(name, arm, encoder, miniature, folder, **keys):
     ("name", "arm", "encoder", "learns"),
     [
         ("own/st_finetune", "whisper", "whisper", r"encoder\.(norm|.*_norm|layers\..*self_attention)\..*"),
+        ("own/st_finetune", "whisper+ctc", "whisper", r"encoder\.(norm|.*_norm|layers\..*self_attention)\..*"),
         ("own/st_finetune", "w2v_bert", "speech2text", r".*(subsampler|norm).*|encoder\.layers\..*self_attention\..*"),
         ("own/lna", "features", "whisper", NORMS_AND_ATTENTION),
         ("covost2/lna", "features", "speech2text", NORMS_AND_ATTENTION),
