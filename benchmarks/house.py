@@ -20,8 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from dragoman.runs.running import run_recipe
 from dragoman.shared.recipe.recipe import Recipe
-from dragoman.shared.run.running import run_recipe
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("dragoman", "shared", "mt", "st", "tests", "benchmarks")

@@ -22,12 +22,12 @@ from benchmarks.side_by_side import cores
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.nn.state import load_exactly
-from dragoman.shared.nn.tandem import ACOUSTIC
 from dragoman.shared.objectives import TaskObjective
 from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.systems.system import System
 from dragoman.shared.training.fit import Fit
 from dragoman.st.costt import SHRUNK, Costt
+from dragoman.st.tandem import ACOUSTIC
 
 SAMPLES = 2000  # of the bootstrap
 WARM_UP = 2  # batches that are not timed

@@ -20,8 +20,8 @@ from typing import Any
 
 from dragoman.almanac import Almanac
 from dragoman.mt.mrasp import AlignedSubstitution
+from dragoman.mt.noise import NoisyText
 from dragoman.shared.batches.fields import Field, TextField
-from dragoman.shared.batches.noise import NoisyText
 from dragoman.shared.batches.randomness import generator
 from dragoman.shared.text.lexicon import Lexicon, lexicon_files
 from dragoman.shared.text.piece_model import train_sentencepiece

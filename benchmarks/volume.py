@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dragoman.commands.runs import Tested, tests_of
+from dragoman.runs.running import is_finished
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation.tables import aligned
 from dragoman.shared.machine.files import replaced_file
 from dragoman.shared.recipe.recipe import Recipe
-from dragoman.shared.run.running import is_finished
 
 
 def runs(key: str, values: Sequence[str], words: Sequence[str]) -> dict[str, Recipe]:

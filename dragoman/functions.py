@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.exchange import importing
+from dragoman.runs.running import run_recipe
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import translation_budget
 from dragoman.shared.evaluation.scoring import Evaluation, check_metrics, evaluate_system
 from dragoman.shared.machine.device import Machine, precision_of
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.recipe.recipe import Recipe
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.search.search import AnySearch
 from dragoman.shared.systems.combining import load_combined
 from dragoman.shared.systems.system import System

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dragoman.mt.phrases import PHRASES
 from dragoman.shared.annotations import Checked
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.manifest import Row
@@ -32,7 +33,6 @@ from dragoman.shared.batches.rewriting import Edit
 from dragoman.shared.errors import DataError
 from dragoman.shared.ranges import Share
 from dragoman.shared.text import languages
-from dragoman.shared.text.phrase_pairs import PHRASES
 from dragoman.shared.text.word_spans import Span, bare_span, linked_words
 
 

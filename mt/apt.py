@@ -28,12 +28,12 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.mt.apt_layers import ADAPTED, MEANS, FusingDecoder, FusionLayer, RunningSum, feed_forward
+from dragoman.mt.frozen import HoldsFrozen, frozen
 from dragoman.shared.batch import Batch, naming_longest
 from dragoman.shared.described import Described
 from dragoman.shared.generator import Encoding
 from dragoman.shared.nn.decoding import DecoderState
 from dragoman.shared.nn.embeddings import TextEmbedding
-from dragoman.shared.nn.frozen import HoldsFrozen, frozen
 from dragoman.shared.nn.layer import Layer, LayerCache
 from dragoman.shared.nn.positions import LearnedPositions
 from dragoman.shared.nn.symbols import OUTPUT

@@ -19,10 +19,10 @@ from typing import Any, Unpack
 
 from torch import Tensor
 
+from dragoman.mt.divergence import divergence
 from dragoman.shared.batch import Batch
 from dragoman.shared.errors import UsageError
 from dragoman.shared.objectives.cross_entropy import CrossEntropy, CrossEntropyParts
-from dragoman.shared.objectives.divergence import divergence
 from dragoman.shared.objectives.objective import Term
 from dragoman.shared.objectives.teacher import Teacher
 from dragoman.shared.ranges import NonNegativeFloat

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dragoman.mt.noise import Word
 from dragoman.shared.annotations import Checked
-from dragoman.shared.batches.noise import Word
 from dragoman.shared.ranges import NonNegativeInt, Share
 from dragoman.shared.text.tokenizer import Tokenizer
 

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dragoman.mt.noise import SpanDraw, Word, share_of, words_of
 from dragoman.shared.annotations import Checked
-from dragoman.shared.batches.noise import SpanDraw, Word, share_of, words_of
 from dragoman.shared.ranges import Share
 from dragoman.shared.text.tokenizer import Tokenizer
 

@@ -25,11 +25,11 @@ from typing import Any, Unpack, cast
 import torch
 from torch import Tensor
 
+from dragoman.mt.frozen import HoldsFrozen, frozen
 from dragoman.shared.batch import Batch, naming_longest
 from dragoman.shared.errors import UsageError
 from dragoman.shared.generator import Encoding
 from dragoman.shared.nn.attention import MemoryAttention
-from dragoman.shared.nn.frozen import HoldsFrozen, frozen
 from dragoman.shared.nn.layer import Layer, LayerCache, LayerParts
 from dragoman.shared.nn.translator import MEMORY, EncoderModel, Translator, TranslatorParts
 from dragoman.shared.padded import Padded

@@ -29,11 +29,11 @@ import torch
 from torch import Tensor
 
 from dragoman.mt.mass import check_symbols
+from dragoman.mt.noise import Word, words_of
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.growing_text import GrowingText
 from dragoman.shared.batches.manifest import Row
 from dragoman.shared.batches.masked_text import drawable
-from dragoman.shared.batches.noise import Word, words_of
 from dragoman.shared.batches.rewriting import Edit, edited
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.ranges import PositiveInt, Share

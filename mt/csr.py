@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from dragoman.mt.noise import SpanDraw
 from dragoman.shared.annotations import Checked
 from dragoman.shared.batches.manifest import Row
-from dragoman.shared.batches.noise import SpanDraw
 from dragoman.shared.batches.rewriting import Edit
 from dragoman.shared.errors import DataError
 from dragoman.shared.ranges import PositiveInt

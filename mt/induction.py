@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.mt.mapping import nearest
+from dragoman.mt.vector_tables import WordVectors
 from dragoman.shared.errors import DataError
 from dragoman.shared.evaluation.scores import Score
 from dragoman.shared.machine.files import replaced_file
@@ -20,7 +21,6 @@ from dragoman.shared.machine.workspace import Stopwatch, Workspace
 from dragoman.shared.phases.evaluating import forget_earlier, record_scores
 from dragoman.shared.ranges import NonNegativeInt, PositiveFloat, PositiveInt
 from dragoman.shared.text.lexicon import read_pairs
-from dragoman.shared.text.word_vectors import WordVectors
 
 #: The smallest probability in a lexicon; what is smaller would be written as 0.
 LEAST = 1e-4

@@ -39,6 +39,7 @@ from typing import Unpack, cast
 import torch
 from torch import Tensor, nn
 
+from dragoman.mt.frozen import HoldsFrozen, frozen
 from dragoman.shared.batch import Batch, naming_longest
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.described import Described
@@ -46,7 +47,6 @@ from dragoman.shared.errors import UsageError
 from dragoman.shared.generator import Encoding, Hypothesis
 from dragoman.shared.nn.attention import Prompts
 from dragoman.shared.nn.embeddings import TextEmbedding
-from dragoman.shared.nn.frozen import HoldsFrozen, frozen
 from dragoman.shared.nn.heads import MaskedTokenHead
 from dragoman.shared.nn.linear import Linear
 from dragoman.shared.nn.symbols import OUTPUT

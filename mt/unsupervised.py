@@ -9,31 +9,87 @@ other one:
 C(y) is the text with noise (mt/back_translation.py), T_st(y) what the translator writes for it at this moment, without
 gradient. The first is a stream that reads noised text, the second a stream whose sources are made here.
 
+A denoiser copies what it reads. So that it does not learn from its copies, it may at first write pieces of the target's
+language alone, for 1,000 steps (Liu et al. 2020, "Multilingual Denoising Pre-training for Neural Machine Translation",
+section 5.2: those that are not in less than 1 % of its monolingual text).
+
 Differs from the paper and XLM's code: both languages share all of encoder and decoder. Noise drops, moves (by up to
 three places, in the code two) and blanks whole words, in the code pieces. What is written for a sentence is limited by
 its own length, where the code takes the batch's longest. The weight of restoring ends at 0.001, not at 0.
 
-Not established: the number of updates.
+Not established: the number of updates; whether the 1 % are of texts, as here, or of pieces.
 
-Not implemented: choosing a checkpoint by the score of a round trip (the last is taken), phrase-based translation, and a
-search that may not write the source's language at first, as for mBART.
+Not implemented: choosing a checkpoint by the score of a round trip (the last is taken), phrase-based translation.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import cast
 
+import numpy as np
 import torch
 
+from dragoman.shared.annotations import Checked
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
-from dragoman.shared.errors import UsageError
+from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.objectives.parts import Part
 from dragoman.shared.objectives.tasks import TaskObjective
 from dragoman.shared.padded import Padded
-from dragoman.shared.search.search import Search
+from dragoman.shared.phases.pieces import changed_texts
+from dragoman.shared.ranges import NonNegativeInt, PositiveInt, Share
+from dragoman.shared.search.bans import AllowedTokens
+from dragoman.shared.search.search import Search, ruled
 from dragoman.shared.systems.system import System
+from dragoman.shared.text.normalise import Normalizer
+from dragoman.shared.text.tokenizer import Tokenizer
+
+
+class TargetPieces(Checked):
+    """The pieces that may be written in each language during the first updates: those that its own texts have.
+
+    Args:
+        texts: manifests of all languages, whose ``source_text`` is read, as paths or patterns.
+        updates: how many; 1,000. 0: none.
+        least: the share of a language's texts that have such a piece; 0.01.
+        normalizers: changes to the texts, those of the field that reads them.
+        limit: texts of each manifest that are read, from the first.
+    """
+
+    def __init__(
+        self,
+        *,
+        texts: list[str],
+        updates: NonNegativeInt = 1000,
+        least: Share = 0.01,
+        normalizers: list[Normalizer] | None = None,
+        limit: PositiveInt = 100_000,
+    ) -> None:
+        self.texts = list(texts)
+        self.updates = updates
+        self.least = least
+        self.normalizers = list(normalizers or [])
+        self.limit = limit
+
+    def ban(self, tokenizer: Tokenizer) -> AllowedTokens:
+        """Read the texts, and return what forbids all other pieces.
+
+        Raises:
+            DataError: if there is no text.
+            ValueError: if no piece of a language is in that share of its texts.
+        """
+        counts: dict[str, np.ndarray] = {}
+        totals: Counter[str] = Counter()
+        for language, text in changed_texts(self.texts, ["source_text"], {"source_text": self.normalizers}, self.limit):
+            seen = counts.setdefault(language, np.zeros(tokenizer.size, dtype=np.int64))
+            seen[[*{*tokenizer.encode(text)}]] += 1
+            totals[language] += 1
+        if not counts:
+            raise DataError(f"{', '.join(self.texts)}: no text")
+        frequent = {language: seen >= max(1, self.least * totals[language]) for language, seen in counts.items()}
+        return AllowedTokens(tokens={language: np.flatnonzero(kept).tolist() for language, kept in frequent.items()})
 
 
 class OnTheFly(TaskObjective):
@@ -47,13 +103,22 @@ class OnTheFly(TaskObjective):
         tasks: the parts by the name of a stream; see :class:`TaskObjective`.
         into: of streams that are back-translated, the language into which.
         search: how to translate, greedily as published.
+        at_first: pieces of which alone the first updates' translations are made; None: of all.
 
     Raises:
         UsageError: if the system does not read and write those languages with one tokenizer, a stream of ``into`` has
             no task, or :class:`TaskObjective` refuses the tasks.
     """
 
-    def __init__(self, *, system: System, tasks: dict[str, list[Part]], into: dict[str, str], search: Search) -> None:
+    def __init__(
+        self,
+        *,
+        system: System,
+        tasks: dict[str, list[Part]],
+        into: dict[str, str],
+        search: Search,
+        at_first: TargetPieces | None = None,
+    ) -> None:
         super().__init__(system=system, tasks=tasks)
         fields = list(system.input_fields.values())
         if len(fields) != 1 or not isinstance(fields[0], TextField):
@@ -70,10 +135,27 @@ class OnTheFly(TaskObjective):
                 )
         self.into = dict(into)
         self.search = search
+        self.at_first = at_first
+        self._update = 0
+        self._first_search: Search | None = None
         [self._name] = system.reads
         self._field = fields[0]
         tokenizer = system.output.tokenizer
         self._symbols = {tokenizer.id(symbol) for symbol in tokenizer.symbols}
+
+    def at(self, update: int) -> None:
+        """Note the number of the update; see :meth:`Objective.at`."""
+        super().at(update)
+        self._update = update
+
+    def _search(self) -> Search:
+        """Return the search of this update."""
+        if self.at_first is None or self._update > self.at_first.updates:
+            return self.search
+        if self._first_search is None:
+            ban = self.at_first.ban(cast(System, self.system).output.tokenizer)
+            self._first_search = ruled(self.search, start_symbols=1, bans=[ban])
+        return self._first_search
 
     def prepare(self, batch: Batch) -> Batch:
         """Put a translation of the source into its place, in a batch of a stream that is back-translated."""
@@ -87,7 +169,7 @@ class OnTheFly(TaskObjective):
         longest = getattr(system.model, "longest_output", None)  # what it can write, it can read with fewer symbols
         room = None if longest is None else longest - self._field.overhead
         rows = []
-        for hypotheses in system.translate_batch(asked, self.search):
+        for hypotheses in system.translate_batch(asked, self._search()):
             pieces = [token for token in hypotheses[0].tokens if token not in self._symbols][:room]
             rows.append(torch.tensor(self._field.framed(pieces, language)))
         source = Padded.from_sequences(rows, padding=self._field.padding).to(batch[self._name].device)

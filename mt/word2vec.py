@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dragoman.mt.vector_tables import WordVectors
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.errors import DataError
@@ -35,7 +36,6 @@ from dragoman.shared.text import languages
 from dragoman.shared.text.case import lower
 from dragoman.shared.text.tokenizer import Tokenizer
 from dragoman.shared.text.word_spans import words
-from dragoman.shared.text.word_vectors import WordVectors
 
 #: Words of text whose pairs are held in memory at a time.
 CHUNK = 1 << 20

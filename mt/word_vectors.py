@@ -15,12 +15,12 @@ from typing import cast
 
 import torch
 
+from dragoman.mt.vector_tables import WordVectors
 from dragoman.shared.annotations import Checked
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.nn.symbols import SymbolRows
 from dragoman.shared.ranges import Share
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.text.word_vectors import WordVectors
 
 #: What begins a word in SentencePiece's pieces.
 WORD = "\u2581"

@@ -1,7 +1,8 @@
 """The places of modules: how recipes call this project's packages, and where modules stood before they moved.
 
-A recipe says ``shared.nn.layer.Layer`` for ``dragoman.shared.nn.layer.Layer``, and may name the earlier place of a
-module. Fingerprints of phases are made of earliest places, so that a move does not make anybody's finished work void.
+A recipe says ``shared.nn.layer.Layer`` for ``dragoman.shared.nn.layer.Layer``, and may name an earlier place of a
+module or class. Fingerprints of phases are made of earliest places, so that a move does not make anybody's finished
+work void.
 """
 
 from __future__ import annotations
@@ -25,7 +26,18 @@ _FROM_SHARED = {
     "exchange.vocabularies": {"text": "json_file letters segmenters vocabulary"},
     "exchange.huggingface": {"nn": "log_mel"},
 }
-#: Earlier place -> present one.
+#: Of what only one of the two uses.
+_FROM_BOTH = {
+    "shared.batches.noise": "mt.noise",
+    "shared.text.word_vectors": "mt.vector_tables",
+    "shared.phases.CountForms": "mt.forms.CountForms",
+    "shared.phases.ExtractPhrases": "mt.phrases.ExtractPhrases",
+    "shared.phases.LexiconCoverage": "mt.covering.LexiconCoverage",
+    "shared.batches.joined_text": "st.joined_text",
+    "shared.nn.tandem": "st.tandem",
+    "shared.nn.slots": "st.slots",
+}
+#: Earlier place -> the next one; of a module that has moved twice, the way has two steps.
 MOVED = (
     {f"shared.corpus.{name}": f"shared.{room}.{name}" for room, names in _FROM_CORPUS.items() for name in names.split()}
     | {
@@ -34,7 +46,8 @@ MOVED = (
         for room, names in rooms.items()
         for name in names.split()
     }
-    | {"shared.almanac": "dragoman.almanac"}
+    | {"shared.almanac": "dragoman.almanac", "shared.phases.RunRecipe": "dragoman.runs.RunRecipe"}
+    | _FROM_BOTH
 )
 _EARLIEST = {now: before for before, now in MOVED.items()}
 #: The earlier name of an argument, by the present one.
@@ -46,6 +59,12 @@ def importable(path: str) -> str:
     """Return the name by which Python finds what a recipe calls ``path``."""
     path = _replaced(path, MOVED)
     return f"{HOME}.{path}" if path.partition(".")[0] in PACKAGES else path
+
+
+def as_present(tag: str) -> str:
+    """Return the tag of a recipe's object, ``!new:path``, with the place that is the present one."""
+    kind, colon, path = tag.partition(":")
+    return f"{kind}{colon}{_replaced(path, MOVED)}"
 
 
 def as_earliest(value: Any) -> str:
@@ -65,5 +84,5 @@ def _replaced(path: str, places: dict[str, str]) -> str:
     for length in range(len(parts), 0, -1):
         place = places.get(".".join(parts[:length]))
         if place is not None:
-            return ".".join([place, *parts[length:]])
+            return _replaced(".".join([place, *parts[length:]]), places)
     return path

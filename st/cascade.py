@@ -30,12 +30,12 @@ from dragoman.shared.batches.stream import translation_budget
 from dragoman.shared.described import Described
 from dragoman.shared.errors import UsageError
 from dragoman.shared.generator import Generator, Hypothesis
-from dragoman.shared.nn.marginal import MarginalGenerator
 from dragoman.shared.ranges import NonNegativeFloat, PositiveFloat, PositiveInt
 from dragoman.shared.search.search import AnySearch
 from dragoman.shared.systems.rows import translate_rows
 from dragoman.shared.systems.system import System
 from dragoman.shared.text.tokenizer import Tokenizer
+from dragoman.st.marginal import MarginalGenerator
 
 Row = dict[str, Any]
 #: Hypotheses of each recording, best first, each with the number of the transcript that it translates.

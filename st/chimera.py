@@ -1,7 +1,7 @@
 """Chimera: speech and text meet in a shared memory of fixed size (Han et al. 2021, Findings of ACL, section 3).
 
 Sound (through an acoustic encoder) and text go through one encoder, whose states h trained slots m read; the decoder
-sees the slots alone (``dragoman.shared.nn.slots.SlotEncoder``)::
+sees the slots alone (``dragoman.st.slots.SlotEncoder``)::
 
     m <- m + Attention(LN m, LN h)        m <- m + FeedForward(LN m)        three times
 
@@ -33,12 +33,12 @@ from torch import Tensor
 
 from dragoman.shared.batch import Batch
 from dragoman.shared.errors import UsageError
-from dragoman.shared.nn.slots import SlotEncoder
 from dragoman.shared.nn.translator import MEMORY
 from dragoman.shared.objectives.contrastive import contrastive
 from dragoman.shared.objectives.objective import Term
 from dragoman.shared.objectives.parts import Encode, Part, check_embedded
 from dragoman.shared.ranges import PositiveFloat, PositiveInt
+from dragoman.st.slots import SlotEncoder
 
 
 class BimodalContrastive(Part):

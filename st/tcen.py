@@ -45,7 +45,6 @@ from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.heads import CtcHead
 from dragoman.shared.nn.recurrent import LstmEncoder, RecurrentDecoder
 from dragoman.shared.nn.recurrent_translator import RecurrentTranslator
-from dragoman.shared.nn.tandem import Tandem
 from dragoman.shared.nn.translator import SPEECH
 from dragoman.shared.objectives.ctc import Ctc
 from dragoman.shared.objectives.objective import Term
@@ -54,6 +53,7 @@ from dragoman.shared.ranges import Range, Share
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.text.normalise import Normalizer
 from dragoman.shared.text.tokenizer import Tokenizer
+from dragoman.st.tandem import Tandem
 
 #: The batch field of the other input.
 SOURCE = "source"

@@ -40,10 +40,9 @@ LAYERS = {
         ["systems"],
         ["objectives", "evaluation"],
         ["training"],
-        ["run"],
         ["phases"],
     ],
-    "dragoman": [["almanac", "exchange"], ["commands"], ["cli"]],
+    "dragoman": [["runs"], ["almanac", "exchange"], ["commands"], ["cli"]],
 }
 #: Modules at the top of these: core types, which every layer may import; and what may import all.
 CORE = {

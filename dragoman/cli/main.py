@@ -162,8 +162,8 @@ def run(
     If its phase asr runs another recipe, --phases.asr.KEY value overrides a key of that recipe, and --phases.asr null
     trains from scratch, without it. --debug runs two updates of each training phase, in folders that end in -debug.
     """
+    from dragoman.runs.running import log_to_terminal, run_recipe
     from dragoman.shared.recipe.recipe import Recipe
-    from dragoman.shared.run.running import log_to_terminal, run_recipe
 
     log_to_terminal()
     names = [f"--{option}={name}" for option, name in (("arm", arm), ("run", run)) if name is not None]
@@ -208,7 +208,7 @@ def batch_size(
     and the keys to give to dragoman run. --key value overrides a key of the recipe.
     """
     from dragoman.commands.batch_size import print_batch_sizes
-    from dragoman.shared.run.running import log_to_terminal
+    from dragoman.runs.running import log_to_terminal
 
     log_to_terminal()
     print_batch_sizes(recipe, context.args, memory=memory, phase=phase)
@@ -349,7 +349,7 @@ def demo(
 ) -> None:
     """Make a small corpus, train a speech translator on it, score it, and translate a sound file."""
     from dragoman.commands.demo import run_demo
-    from dragoman.shared.run.running import log_to_terminal
+    from dragoman.runs.running import log_to_terminal
 
     log_to_terminal()
     run_demo(folder)

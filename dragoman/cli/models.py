@@ -56,7 +56,7 @@ def import_(
     docs/from_huggingface.md.
     """
     from dragoman.exchange.importing import import_model
-    from dragoman.shared.run.announcing import usage
+    from dragoman.runs.announcing import usage
 
     _check_free(out, overwrite)
     report = import_model(

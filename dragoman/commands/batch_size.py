@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.commands.trial import Trial, try_out
+from dragoman.runs.running import run_recipe
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.recipe.tree import arguments_in
-from dragoman.shared.run.running import run_recipe
 
 #: The search ends when what survives and what does not differ by less than this factor.
 CLOSE = 1.1

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.commands.options import command_line
+from dragoman.runs.running import run_recipe
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.recipe.recipe import Recipe
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.system import System
 
 

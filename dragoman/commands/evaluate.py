@@ -12,13 +12,13 @@ from dragoman.commands.options import DivisionOptions, ModelOptions, SearchOptio
 from dragoman.commands.score import print_scores
 from dragoman.commands.searching import fitting, search_for
 from dragoman.commands.whole_talks import evaluate_talks
+from dragoman.runs.running import log_to_terminal
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import translation_budget
 from dragoman.shared.errors import UsageError
 from dragoman.shared.evaluation.scoring import check_metrics, evaluate_system
 from dragoman.shared.machine.processes import join, leave, together
 from dragoman.shared.phases.evaluating import Evaluate
-from dragoman.shared.run.running import log_to_terminal
 from dragoman.shared.sound.segmentation import check_segmenter, named_segmenter
 from dragoman.shared.systems.model_folder import model_folder
 

@@ -8,11 +8,11 @@ from dragoman.commands.input_files import lines
 from dragoman.commands.loading import load_models, workspace_for
 from dragoman.commands.options import ModelOptions
 from dragoman.commands.score import print_scores
+from dragoman.runs.running import log_to_terminal
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import translation_budget
 from dragoman.shared.errors import UsageError
 from dragoman.shared.evaluation.rescoring import perplexity, rescore, write_rescored
-from dragoman.shared.run.running import log_to_terminal
 
 
 def rescore_manifest(

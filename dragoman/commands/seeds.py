@@ -17,6 +17,7 @@ import numpy as np
 from dragoman.commands.data_seen import data_seen, learning_parameters, training_minutes
 from dragoman.commands.diff import differing_keys, render_keys
 from dragoman.commands.runs import Tested, check_same_test, common_metrics, tests_of
+from dragoman.runs.running import is_finished
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation import directions
 from dragoman.shared.evaluation.results import collect, commit, of_run
@@ -33,7 +34,6 @@ from dragoman.shared.machine.stopping import Interrupted
 from dragoman.shared.recipe.arms import PLUS
 from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.recipe.run_keys import keys_of_a_result
-from dragoman.shared.run.running import is_finished
 
 #: What has to be equal in a comparison, by the names of the arguments of streams and phases.
 EQUAL = {
@@ -187,25 +187,48 @@ def _check_arms(first: Arm, second: Arm) -> None:
         mine, theirs = (list(_of_training(recipe, names)) for recipe in (one, other))
         if mine != theirs:
             print(f"WARNING: {what} differ, so that a difference of scores need not come from the method")
+    for what, amounts in _amounts(one, other).items():
+        if len({*amounts}) > 1:
+            said = " and ".join(amounts)
+            print(f"WARNING: {what}: {said}, so that a difference of scores need not come from the method")
 
 
 def _of_training(recipe: Recipe, names: Sequence[str]) -> Iterator[Any]:
     """Yield the values that arguments of these names have in the phases that train, in order."""
+    for phase in _trainings(recipe):
+        yield from _values({name: value for name, value in phase.items() if name in (*TRAINING, *names)}, names)
 
-    def inside(value: Any) -> Iterator[Any]:
-        if isinstance(value, dict):
-            for name, child in value.items():
-                if name in names:
-                    yield child
-                else:
-                    yield from inside(child)
-        elif isinstance(value, list):
-            for child in value:
-                yield from inside(child)
 
-    for phase in recipe.plan.values():
-        if phase.arguments.keys() >= TRAINING:
-            yield from inside({name: value for name, value in phase.arguments.items() if name in (*TRAINING, *names)})
+def _trainings(recipe: Recipe) -> list[Mapping[str, Any]]:
+    """Return the arguments of the phases that train."""
+    return [phase.arguments for phase in recipe.plan.values() if phase.arguments.keys() >= TRAINING]
+
+
+def _values(value: Any, names: Sequence[str]) -> Iterator[Any]:
+    """Yield the values of these names in mappings and lists, in order; not those inside of such a value."""
+    if isinstance(value, dict):
+        for name, child in value.items():
+            if name in names:
+                yield child
+            else:
+                yield from _values(child, names)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _values(child, names)
+
+
+def _amounts(*recipes: Recipe) -> dict[str, tuple[str, ...]]:
+    """Return what the last trainings of recipes do, side by side: batches of the first stream, and layers.
+
+    The first stream is that of the task that is tested: with another stream beside, as many updates are fewer of it.
+    """
+    found = []
+    for last in (_trainings(recipe)[-1] for recipe in recipes if _trainings(recipe)):
+        weights = [next(_values(stream, ["weight"]), 1.0) for stream in last["streams"]]
+        batches = last["updates"] * last.get("grad_accumulation_factor", 1) * weights[0] / sum(weights)
+        layers = sum(_values(last.get("objective"), ["layers"]))
+        found.append({"batches of the first stream": f"{batches:,.0f}", "layers": f"{layers}"})
+    return {what: tuple(amounts[what] for amounts in found) for what in found[0]} if len(found) == len(recipes) else {}
 
 
 def _run(arm: Arm, seed: int, launcher: str) -> bool:

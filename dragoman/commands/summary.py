@@ -13,13 +13,13 @@ from typing import Any
 
 from torch import nn
 
+from dragoman.runs.announcing import with_packages
 from dragoman.shared.batches.fields import Field, TextField
 from dragoman.shared.errors import UsageError
 from dragoman.shared.machine.records import read_record
 from dragoman.shared.nn.symbols import CTC
 from dragoman.shared.phases.averaging import AVERAGED
 from dragoman.shared.recipe.recipe import Recipe
-from dragoman.shared.run.announcing import with_packages
 from dragoman.shared.systems.model_folder import WEIGHTS, model_folder
 from dragoman.shared.systems.reading_model import ReadingModel, named, vocabularies
 from dragoman.shared.systems.system import System

@@ -8,9 +8,11 @@ Legend: B batch, L length.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import Field, Rows
 from dragoman.shared.batches.manifest import Manifest, Row
-from dragoman.shared.batches.plan import Plan, Step, cut
+from dragoman.shared.batches.plan import Plan, Step, cut, split
 from dragoman.shared.batches.randomness import generator
 from dragoman.shared.batches.stream import Budget, Stream, field_lengths
 from dragoman.shared.batches.workers import Feed, data_loader, signals_held_back
@@ -43,6 +45,9 @@ class Loader:
         world: how many those are.
         planned: for how many processes the batches are planned, a multiple of ``world``, which is the default: each has
             those of ``planned / world``, step by step.
+        passes: plan each batch for all processes together, and cut it into about so many parts for each of them, by
+            length; None: plan a batch for each process, and cut none. What stands in a step then depends neither on the
+            number of processes nor on that of passes.
         pin_memory: put batches where a GPU copies from without waiting.
 
     Raises:
@@ -58,6 +63,7 @@ class Loader:
         rank: int = 0,
         world: int = 1,
         planned: int | None = None,
+        passes: int | None = None,
         pin_memory: bool = False,
     ) -> None:
         names = [stream.name for stream in streams]
@@ -66,14 +72,16 @@ class Loader:
         check_workers(workers)
         if not 0 <= rank < world:
             raise UsageError(f"rank must be between 0 and world - 1 = {world - 1}, not {rank}")
-        planned = planned or world
-        if planned % world:
+        planned = 1 if passes else planned or world
+        if planned % world and not passes:
             raise UsageError(f"batches planned for {planned} processes cannot be shared among {world}")
         self.streams = list(streams)
         self.seed = seed
         self.workers = workers
-        self.ranks = range(rank, planned, world)
+        self.ranks = range(1) if passes else range(rank, planned, world)
         self.planned = planned
+        self.passes = passes
+        self._rank, self._world = rank, world
         self._plan: tuple[int, Plan] | None = None
         self._feed = Feed()
         self._dataset = _Steps(self.streams, seed)
@@ -90,7 +98,7 @@ class Loader:
     def plan(self, epoch: int) -> Plan:
         """Return the plan of an epoch; the last one asked for is kept."""
         if self._plan is None or self._plan[0] != epoch:
-            plan = Plan(self.streams, seed=self.seed, epoch=epoch, rank=self.ranks[0], world=self.planned)
+            plan = Plan(self.streams, seed=self.seed, epoch=epoch, world=self.planned)
             self._plan = (epoch, plan)
         return self._plan[1]
 
@@ -99,18 +107,57 @@ class Loader:
         return len(self.plan(epoch))
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
-        """Yield the batches of an epoch, on the CPU; this process's batches of one step follow each other.
+        """Yield the batches of an epoch one by one; see :meth:`steps`."""
+        for batches in self.steps(number, start):
+            yield from batches
+
+    def steps(self, number: int, start: int = 0) -> Iterator[list[Batch]]:
+        """Yield this process's batches of each step of an epoch, on the CPU.
 
         Args:
             number: of the epoch.
             start: how many steps to leave out, because their batches were drawn before an interruption.
 
         Raises:
-            DataError: naming manifest, row and file, if something cannot be read.
+            DataError: naming manifest, row and file, if something cannot be read, or a batch has fewer rows than there
+                are processes to share it.
         """
         plan = self.plan(number)
-        self._feed.items = (plan.step(index, rank) for index in range(start, len(plan)) for rank in self.ranks)
-        yield from _checked(self._batches)
+        sizes: deque[int] = deque()  # of the steps that the workers have been given
+
+        def fed() -> Iterator[Step]:
+            for index in range(start, len(plan)):
+                parts = self._parts(plan, index)
+                sizes.append(len(parts))
+                yield from parts
+
+        self._feed.items = fed()
+        batches = _checked(self._batches)
+        for first in batches:
+            yield [first, *islice(batches, sizes.popleft() - 1)]
+
+    def _parts(self, plan: Plan, index: int) -> list[Step]:
+        """Return what this process has of a step."""
+        if self.passes is None:
+            return [plan.step(index, rank) for rank in self.ranks]
+        return self._cut(plan.step(index, 0))[self._rank :: self._world]
+
+    def _cut(self, step: Step) -> list[Step]:
+        """Cut a step into parts of all processes, those of the longest rows first; all have equally many.
+
+        A row takes 1 / capacity of a batch, and the parts take equally much.
+        """
+        assert self.passes is not None
+        stream = self.streams[step.stream]
+        order = np.lexsort((step.rows, stream.table.capacities[step.rows]))
+        rows, copies = step.rows[order], step.copies[order]
+        taken = 1 / stream.table.capacities[rows]
+        middle = taken.cumsum() - taken / 2
+        part = (middle / taken.sum() * self.passes * self._world).astype(np.int64)
+        bounds = split(np.array([0, *np.flatnonzero(np.diff(part)) + 1, len(rows)]), self._world)
+        if bounds is None:
+            raise DataError(f"stream {stream.name!r}: {self._world} processes cannot share a batch of {len(rows)} rows")
+        return [Step(step.stream, rows[a:b], copies[a:b]) for a, b in pairwise(bounds.tolist())]
 
     def largest(self) -> Iterator[Batch]:
         """Yield the batches of each stream that need the most memory, of all ranks' batches of epoch 0.
@@ -122,7 +169,8 @@ class Loader:
             first = passes[0]
             for index in first.worst(stream.table.lengths):
                 part = slice(first.bounds[index], first.bounds[index + 1])
-                yield _unwrapped(self._dataset[Step(number, first.rows[part], first.copies[part])])
+                step = Step(number, first.rows[part], first.copies[part])
+                yield _unwrapped(self._dataset[step if self.passes is None else self._cut(step)[0]])
 
     def mean_bytes(self) -> int:
         """Return about how much memory a batch takes, on the average of an epoch."""

@@ -277,8 +277,12 @@ def _written(value: Any) -> str:
 
 
 def _signatures(rows: Sequence[Row]) -> str:
-    measured = dict.fromkeys((row["metric"], row["signature"]) for row in rows if row.get("kind") is None)
-    return "Signatures:\n\n" + "".join(f"- {metric}: `{signature}`\n" for metric, signature in measured)
+    measured: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.get("kind") is None:
+            measured.setdefault(row["metric"], {})[f"`{row['signature']}`"] = None
+    lines = (f"- {metric}: {', '.join(signatures)}\n" for metric, signatures in measured.items())
+    return f"Signatures:\n\n{''.join(lines)}"
 
 
 def summarise(rows: Sequence[Row], file: Path) -> None:

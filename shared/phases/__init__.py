@@ -4,16 +4,12 @@ from dragoman.shared.phases.aligning import AlignSpeech, ReadWords
 from dragoman.shared.phases.assembling import Assemble
 from dragoman.shared.phases.averaging import Average
 from dragoman.shared.phases.comparing import CompareInputs
-from dragoman.shared.phases.covering import LexiconCoverage
 from dragoman.shared.phases.evaluating import Evaluate, Rescore
-from dragoman.shared.phases.extracting import ExtractPhrases
 from dragoman.shared.phases.fitting_each import FitEach
-from dragoman.shared.phases.forms import CountForms
 from dragoman.shared.phases.generating import Generate
 from dragoman.shared.phases.linking import AlignWords
 from dragoman.shared.phases.manifests import Prepare, Write
 from dragoman.shared.phases.measuring import MeasureFeatures
-from dragoman.shared.phases.nested import RunRecipe
 from dragoman.shared.phases.pieces import CountPieces, TrainTokenizer
 from dragoman.shared.phases.quality import Quality
 from dragoman.shared.phases.retrieving import PairDistance, Pictures, Retrieve, WordAccuracy, WordSimilarity
@@ -28,14 +24,11 @@ __all__ = [
     "Assemble",
     "Average",
     "CompareInputs",
-    "CountForms",
     "CountPieces",
     "Evaluate",
-    "ExtractPhrases",
     "Fit",
     "FitEach",
     "Generate",
-    "LexiconCoverage",
     "MeasureFeatures",
     "MeasureTerms",
     "PairDistance",
@@ -45,7 +38,6 @@ __all__ = [
     "ReadWords",
     "Rescore",
     "Retrieve",
-    "RunRecipe",
     "Simulate",
     "TrainTokenizer",
     "Trim",

@@ -1,4 +1,4 @@
-"""Recipes that a recipe runs as phases of its own (``dragoman.shared.phases.RunRecipe``), and what happens without one.
+"""Recipes that a recipe runs as phases of its own (``dragoman.runs.RunRecipe``), and what happens without one.
 
 ``--phases.asr.updates 600`` gives a key of the recipe that phase ``asr`` runs, ``--phases.asr null`` switches it off:
 what would have been initialised from its models is trained from scratch.

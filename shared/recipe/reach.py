@@ -25,10 +25,20 @@ from dragoman.shared.described import packages
 from dragoman.shared.moved import HOME, importable
 from dragoman.shared.recipe.tree import Node
 
-#: What every recipe reaches: all that those of this project use is there. Registered packages come to it.
-OPEN = ("dragoman.shared", "dragoman.mt", "dragoman.st", "dragoman.almanac", "torch.nn", "torch.optim")
-#: What reads recipes, starts runs and deletes folders is no part of one.
-CLOSED = tuple(f"dragoman.shared.{room}" for room in ("described", "machine", "moved", "recipe", "run"))
+#: What every recipe reaches: all that those of this project use is there. Registered packages come to it. Of the room
+#: that starts runs, it is the phase that runs a recipe, and its module.
+OPEN = (
+    "dragoman.shared",
+    "dragoman.mt",
+    "dragoman.st",
+    "dragoman.almanac",
+    "dragoman.runs.RunRecipe",
+    "dragoman.runs.nested",
+    "torch.nn",
+    "torch.optim",
+)
+#: What reads recipes and deletes folders is no part of one.
+CLOSED = tuple(f"dragoman.shared.{room}" for room in ("described", "machine", "moved", "recipe"))
 #: The call that a reference to an attribute becomes, ``<tokenizer.size>``.
 ATTRIBUTE = "!apply:getattr"
 GROUP = "dragoman.corpora"

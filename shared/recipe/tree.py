@@ -23,6 +23,7 @@ from ruamel.yaml.tag import Tag
 
 from dragoman.shared.errors import UsageError, shortened
 from dragoman.shared.machine.nesting import yaml_problem
+from dragoman.shared.moved import as_present
 from dragoman.shared.recipe.arithmetic import BITS
 from dragoman.shared.recipe.comments import comment
 
@@ -31,7 +32,7 @@ COMMAND_LINE = "command line"
 OF_ARM = "--arm "
 TAGS = ("!ref", "!copy", "!tuple", "!PLACEHOLDER")
 #: A phase that runs another recipe.
-INNER = "!new:shared.phases.RunRecipe"
+INNER = "!new:dragoman.runs.RunRecipe"
 CALLS = ("!new:", "!name:", "!apply:", "!module:")
 INSTEAD = {"!include:": "base: FILE at the top of the recipe", "!applyref:": "!apply:"}
 _SCALARS = {f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float")}
@@ -245,7 +246,7 @@ class _Reader:
     def tag(self, yaml_node: Any) -> str:
         tag = str(yaml_node.tag or "")
         if tag in _PLAIN or tag in TAGS or any(tag.startswith(call) and tag != call for call in CALLS):
-            return tag if tag.startswith("!") else ""
+            return as_present(tag) if tag.startswith("!") else ""
         for unsupported, instead in INSTEAD.items():
             if tag.startswith(unsupported):
                 raise UsageError(f"{self.place(yaml_node)}: {tag}: not supported: use {instead}")

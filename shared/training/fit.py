@@ -1,7 +1,8 @@
 """The training loop: a phase that fits an objective to streams of batches.
 
-One update (shared/training/update.py) = ``grad_accumulation_factor`` batches a process. The device is never waited for
-inside of one: what the progress bar shows is read every ``REPORT_EVERY`` updates.
+One update (shared/training/update.py) = ``grad_accumulation_factor`` batches a process, or, with ``passes``, of all
+processes together. The device is never waited for inside of one: what the progress bar shows is read every
+``REPORT_EVERY`` updates.
 
 A checkpoint holds all that the rest of the run depends on, so that a run that was killed anywhere goes on bit for bit
 from its last one; what had been noted of the updates after that is forgotten, since they are done again.
@@ -13,7 +14,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from rich.progress import Progress, TaskID
@@ -29,7 +30,7 @@ from dragoman.shared.machine.settings import prepare_process
 from dragoman.shared.machine.stopping import Interrupted, Stop
 from dragoman.shared.machine.workspace import Phase, Stopwatch, Workspace
 from dragoman.shared.objectives.objective import Objective
-from dragoman.shared.ranges import NonNegativeFloat, PositiveInt
+from dragoman.shared.ranges import NonNegativeFloat, PositiveInt, Share
 from dragoman.shared.training.checkpoints import Checkpoints, list_checkpoints, load_objective
 from dragoman.shared.training.compiling import compile_layers
 from dragoman.shared.training.history import History, Meter, report, status
@@ -37,6 +38,7 @@ from dragoman.shared.training.initialise import Initialiser
 from dragoman.shared.training.loss_scale import loss_scaler
 from dragoman.shared.training.notes import alternating_notes, size_notes, time_left, warm_up_notes
 from dragoman.shared.training.optimizer import Adam
+from dragoman.shared.training.passes import passes_of
 from dragoman.shared.training.position import Position
 from dragoman.shared.training.resuming import planned_for, restore, training_state
 from dragoman.shared.training.scheduled import Scheduled
@@ -53,14 +55,13 @@ REPORT_EVERY = 25
 class Running:
     """The objects that the methods of a Fit share while it runs.
 
-    ``accumulation`` is the number of this process's batches in an update, ``planned`` for how many processes the
-    batches are planned, and ``began`` the update after which this process has begun, when its ``stopwatch`` started.
+    ``planned`` tells for how many processes the batches are planned, and ``began`` the update after which this process
+    has begun, when its ``stopwatch`` started.
     """
 
     workspace: Workspace
     learner: Learner
     updates: int
-    accumulation: int
     planned: int
     position: Position
     meter: Meter
@@ -97,6 +98,10 @@ class Fit(Phase):
         checkpoints: which checkpoints to keep.
         initialise: what parameters begin as, such as those of model folders (Initialise), in this order.
         grad_accumulation_factor: batches per update and process.
+        passes: in how many passes each process computes a batch, which all of them share: what an update is then
+            depends on the recipe alone. "auto" takes as few as fit into the memory of a GPU, found by trial; a pass on
+            a CPU has at most 16,384 tokens or 480 s. By default, each process has a batch of its own, computed at once.
+        memory_share: of a GPU, which "auto" may use.
         max_grad_norm: the norm that the whole gradient is clipped to; 0 for no clipping.
         scheduled: numbers of the objective's modules that follow the update, such as dropout, by regular expression
             (see shared/training/scheduled.py).
@@ -105,7 +110,7 @@ class Fit(Phase):
     """
 
     extendable: ClassVar[tuple[str, ...]] = ("updates", "validation.patience")
-    without_effect: ClassVar[tuple[str, ...]] = ("checkpoints.keep",)
+    without_effect: ClassVar[tuple[str, ...]] = ("checkpoints.keep", "memory_share")
     aside: ClassVar[tuple[str, ...]] = ("trackers",)
 
     def __init__(
@@ -120,6 +125,8 @@ class Fit(Phase):
         checkpoints: Checkpoints | None = None,
         initialise: list[Initialiser] | None = None,
         grad_accumulation_factor: PositiveInt = 1,
+        passes: PositiveInt | Literal["auto"] | None = None,
+        memory_share: Share = 0.9,
         max_grad_norm: NonNegativeFloat = 0.0,
         scheduled: dict[str, Schedule] | None = None,
         trackers: str | list[Tracker | str] | None = None,
@@ -135,6 +142,8 @@ class Fit(Phase):
         held_out = validation.manifests if validation else []
         self.manifests = [*(str(path) for stream in streams for path in (*stream.paths, *stream.turned)), *held_out]
         self.accumulation = grad_accumulation_factor
+        self.passes = passes
+        self.memory_share = memory_share
         self.max_grad_norm = max_grad_norm
         self.scheduled = dict(scheduled or {})
         self.trackers = check_trackers(trackers or [])
@@ -177,10 +186,19 @@ class Fit(Phase):
             workers=workspace.workers,
             rank=workspace.rank,
             world=workspace.world,
-            planned=planned_for(training, workspace),
+            planned=None if self.passes else planned_for(training, workspace),
+            passes=1 if self.passes else None,
             pin_memory=device.type == "cuda",
         )
-        accumulation = self.accumulation * len(loader.ranks)
+        if self.passes is not None:
+            loader.passes = passes_of(
+                self.passes,
+                loader,
+                workspace,
+                share=self.memory_share,
+                attempt=lambda: try_largest(objective, self.optimizer, loader, workspace),
+            )
+            workspace.log.info("%s: each process computes a batch in %d passes", workspace.phase, loader.passes)
         check_accumulation(self.accumulation, loader, workspace.device)
         updates = min(self.updates, 2) if workspace.debug else self.updates
         notes = warm_up_notes(self.schedule, self.updates) + alternating_notes(self.streams, self.accumulation)
@@ -212,7 +230,7 @@ class Fit(Phase):
         learner = Learner(objective, wrap(objective, workspace), optimizer, self.max_grad_norm, scheduled, scaler)
         now = max(position.update, 1)
         learner.at(now, self.schedule(now))  # for a validation that is still due
-        if device.type == "cuda" and position.update == 0:
+        if device.type == "cuda" and position.update == 0 and self.passes != "auto":
             try_largest(objective, self.optimizer, loader, workspace)
         history.cut(position.update)
         self._go_further(position, updates, history, workspace)
@@ -221,13 +239,12 @@ class Fit(Phase):
             Stop() as stop,
             progress_bar(enabled=workspace.show_progress) as bar,
             closing(loader),  # or its workers would live until Python collects its garbage, in a later phase
-            closing(_batches(loader, position)) as source,
+            closing(_steps(loader, position)) as source,
         ):
             running = Running(
                 workspace,
                 learner,
                 updates,
-                accumulation,
                 loader.planned,
                 position,
                 meter,
@@ -240,7 +257,7 @@ class Fit(Phase):
             history.plot()
         barrier(workspace)
 
-    def _until_the_end(self, running: Running, source: Iterator[Batch], bar: Progress) -> None:
+    def _until_the_end(self, running: Running, source: Iterator[list[Batch]], bar: Progress) -> None:
         """Train, validate and save by turns; raise Interrupted after a signal, when a checkpoint is written."""
         workspace, position, stop = running.workspace, running.position, running.stop
         task = bar.add_task(workspace.title, total=running.updates, completed=position.update, status="")
@@ -258,12 +275,12 @@ class Fit(Phase):
                     "the same command goes on from there"
                 )
 
-    def _advance(self, running: Running, source: Iterator[Batch], bar: Progress, task: TaskID) -> None:
+    def _advance(self, running: Running, source: Iterator[list[Batch]], bar: Progress, task: TaskID) -> None:
         """Do the next update, and report if it is time."""
         workspace, position, meter = running.workspace, running.position, running.meter
         rate = self.schedule(position.update + 1)
         running.learner.at(position.update + 1, rate)
-        batches = [next(source) for _ in range(running.accumulation)]
+        batches = [batch for _ in range(self.accumulation) for batch in next(source)]
         running.learner.update(batches, meter, workspace)
         position.update += 1
         now = position.update
@@ -365,15 +382,15 @@ class Fit(Phase):
         return score
 
 
-def _batches(loader: Loader, position: Position) -> Generator[Batch, None, None]:
-    """Yield batches for ever, from the position on, which says what comes after the last step taken as a whole."""
+def _steps(loader: Loader, position: Position) -> Generator[list[Batch], None, None]:
+    """Yield the batches of each step for ever, from the position on, which says what comes after the last one taken."""
     while True:
         empty = True
         start = position.batch
-        for number, batch in enumerate(loader.epoch(position.epoch, start=start), start=1):
+        for number, batches in enumerate(loader.steps(position.epoch, start=start), start=1):
             empty = False
-            position.batch = start + number // len(loader.ranks)
-            yield batch
+            position.batch = start + number
+            yield batches
         if empty and position.batch == 0:
             raise DataError("the streams hold no batch: every row was filtered out")
         position.epoch += 1

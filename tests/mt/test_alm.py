@@ -8,10 +8,10 @@ import torch
 
 from dragoman import DataError, Manifest, Recipe, UsageError
 from dragoman.mt.alm import AlternatedPhrases
+from dragoman.runs.running import run_recipe
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.masked_text import MaskedText
 from dragoman.shared.batches.rewriting import edited
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.text.normalise import RemovePunctuation
 from tests.recipes.test_recipes import small
 from tests.small import refuses

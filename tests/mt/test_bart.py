@@ -10,7 +10,7 @@ import torch
 
 from dragoman import Recipe, UsageError
 from dragoman.mt.bart import DocumentRotation, SentencePermutation, TextInfilling, TokenDeletion, TokenMasking
-from dragoman.shared.batches.noise import NoisyText, words_of
+from dragoman.mt.noise import NoisyText, words_of
 from dragoman.shared.training.scheduled import Scheduled
 from tests import small
 

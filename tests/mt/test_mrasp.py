@@ -8,8 +8,8 @@ import pytest
 
 from dragoman import DataError, Manifest, UsageError
 from dragoman.mt.mrasp import AlignedSubstitution
+from dragoman.mt.noise import NoisyText
 from dragoman.shared.batches.loader import Loader
-from dragoman.shared.batches.noise import NoisyText
 from dragoman.shared.batches.rewriting import edited
 from dragoman.shared.batches.stream import Budget, Stream
 from dragoman.shared.text.lexicon import Lexicon

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from dragoman import GreedySearch, Hypothesis, Recipe, Rules, System, UsageError
-from dragoman.mt.unsupervised import OnTheFly
+from dragoman import DataError, GreedySearch, Hypothesis, Manifest, Recipe, Rules, System, UsageError
+from dragoman.mt.unsupervised import OnTheFly, TargetPieces
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.machine.workspace import Workspace
@@ -73,6 +73,30 @@ def test_what_was_written_becomes_the_source(system, tokenizer):
     assert [one.languages["target"] for one in asked] == [["en"] * 3]
     expected = [[tokenizer.id("<en>"), *row.tolist()[1:-1][::-1], tokenizer.eos] for row in given["source"].rows()]
     assert [row.tolist() for row in found["source"].rows()] == expected
+
+
+def test_at_first_only_pieces_of_the_target_are_written(system, tokenizer, tmp_path):
+    """English texts have a and b, German c and d; one in five has an x, and is too rare."""
+    texts = [("en", "ab"), ("en", "ba"), ("en", "aab"), ("en", "b"), ("en", "xa"), ("de", "cd"), ("de", "dc")]
+    rows = [{"id": str(n), "source_text": text, "source_language": code} for n, (code, text) in enumerate(texts)]
+    manifest = str(Manifest.write(tmp_path / "texts.arrow", rows).path)
+    pieces = {code: {p for one, text in texts if one == code for p in tokenizer.encode(text)} for code in ("en", "de")}
+    pieces["en"] -= {*tokenizer.encode("x")} - {*tokenizer.encode("ab")}
+    search = GreedySearch(rules=Rules(minimum_length=4, maximum_length_extra=9))
+    made = objective(system.eval(), search=search, at_first=TargetPieces(texts=[manifest], updates=3, least=0.3))
+    for update in (1, 3):
+        made.at(update)
+        for stream, own, other in (("back_de", "de", "en"), ("back_en", "en", "de")):
+            found = made.prepare(batch(system, stream, own))["source"].rows()
+            written = {token for row in found for token in row.tolist()[1:-1]}
+            assert written and written <= pieces[other]
+    made.at(4)
+    free, plain = (one.prepare(batch(system))["source"] for one in (made, objective(system, search=search)))
+    assert torch.equal(free.values, plain.values)
+    Manifest.write(tmp_path / "none.arrow", [rows[0] | {"source_text": ""}])
+    none = TargetPieces(texts=[str(tmp_path / "none.arrow")])
+    small.refuses(DataError, r"none\.arrow: no text", none.ban, tokenizer)
+    assert TargetPieces(texts=[]).updates == 1000
 
 
 def test_other_streams_stay_as_they_are(system):

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from dragoman import DataError, Manifest, Recipe, UsageError
 from dragoman.mt.veco import AdjacentSegment, CrossMasked, InnerMasked, JointMasked, PluggableEncoder, VariableModel
+from dragoman.runs.running import run_recipe
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.masked_text import MaskedText
@@ -17,7 +18,6 @@ from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import EncoderModel, Translator
 from dragoman.shared.objectives import TaskObjective
 from dragoman.shared.padded import Padded
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.saved_model import SavedModel
 from dragoman.shared.training.initialise import Initialise

@@ -14,9 +14,9 @@ from torch.nn import functional as F
 
 from dragoman import DataError, Manifest, UsageError
 from dragoman.mt.mapping import seed_entries
+from dragoman.mt.vector_tables import WordVectors
 from dragoman.mt.word2vec import SkipGram, TrainVectors, window_pairs
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.text.word_vectors import WordVectors
 from tests.small import refuses
 
 

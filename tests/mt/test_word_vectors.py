@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from dragoman.mt.vector_tables import WordVectors
 from dragoman.mt.word_vectors import FromVectors
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.text.word_vectors import WordVectors
 from tests import small
 from tests.shared.training.conftest import World
 

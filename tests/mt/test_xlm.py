@@ -6,12 +6,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from dragoman import Recipe, UsageError
+from dragoman.runs.running import run_recipe
 from dragoman.shared.batch import Batch
 from dragoman.shared.nn.embeddings import TypeVector
 from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
 from dragoman.shared.nn.joined import JoinedEncoder
 from dragoman.shared.objectives import CrossEntropy, FieldObjective, MaskedTokens
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.saved_model import SavedModel
 from tests import small as parts
 from tests.recipes.test_recipes import small

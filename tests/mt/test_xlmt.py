@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from dragoman import Recipe, UsageError
 from dragoman.exchange.importing import import_model
 from dragoman.mt.xlmt import CrossFromSelf
+from dragoman.runs.running import run_recipe
 from dragoman.shared.batch import Batch
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.nn.embeddings import TypeVectors
@@ -17,7 +18,6 @@ from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
 from dragoman.shared.nn.positions import LearnedPositions
 from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import EncoderModel
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.systems.saved_model import SavedModel

@@ -4,8 +4,8 @@ import pytest
 from safetensors.torch import load_file
 
 from benchmarks.fake_cuda import FakeCuda
+from dragoman.runs.running import run_recipe
 from dragoman.shared.nn import weights
-from dragoman.shared.run.running import run_recipe
 from tests.recipes.installed import RECIPES
 from tests.recipes.test_recipes import NAMES, denoises, folder_of_its_own, load, small  # noqa: F401
 

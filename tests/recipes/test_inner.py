@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman import Recipe, UsageError
-from dragoman.shared.run.running import intention
+from dragoman.runs.running import intention
 from tests.recipes.installed import RECIPES
 
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from dragoman import Manifest, Recipe
+from dragoman.runs.running import run_recipe
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.described import Described
 from dragoman.shared.evaluation.results import read
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.saved_model import SavedModel
 from dragoman.shared.text.lexicon import read_pairs
 from dragoman.shared.text.tokenizer import Symbols

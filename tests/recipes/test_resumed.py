@@ -6,9 +6,9 @@ import signal
 import pytest
 from safetensors.torch import load_file
 
+from dragoman.runs.running import run_recipe
 from dragoman.shared.machine.stopping import Interrupted
 from dragoman.shared.recipe.recipe import Recipe
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.training.fit import Fit
 from tests.recipes.installed import RECIPES
 from tests.recipes.test_recipes import FILLED_IN, small

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from dragoman.runs.running import run_recipe
 from dragoman.shared.recipe.recipe import Recipe
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.saved_model import SavedModel
 from tests.recipes.installed import RECIPES
 from tests.recipes.test_recipes import FILLED_IN, QUICK, check_size, small, vocabulary

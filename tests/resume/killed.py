@@ -23,9 +23,9 @@ import sacrebleu  # noqa: F401
 import torch
 import torch.utils.tensorboard  # noqa: F401
 
+import dragoman.runs.running
 import dragoman.shared.phases.generating
 import dragoman.shared.preparing.preparation
-import dragoman.shared.run.running
 import dragoman.shared.training.update
 from dragoman.cli.main import main
 from dragoman.shared.preparing.journal import Journal

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from dragoman import BeamSearch, GreedySearch, Hypothesis, Recipe, Rules, System, UsageError
+from dragoman.runs.running import run_recipe
 from dragoman.shared import described
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.nn.translator import Translator
 from dragoman.shared.padded import Padded
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.task import task_of
 from dragoman.st.cascade import BestOf, Cascade, Heard, Marginal, OneBest
 from tests import small

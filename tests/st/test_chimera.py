@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from dragoman import Recipe, UsageError
+from dragoman.runs.running import run_recipe
 from dragoman.shared.batch import Batch
-from dragoman.shared.nn.slots import MemoryLayer, SlotEncoder
 from dragoman.shared.nn.translator import Translator
 from dragoman.shared.objectives import CrossEntropy, TaskObjective
 from dragoman.shared.padded import Padded
-from dragoman.shared.run.running import run_recipe
 from dragoman.st.chimera import BimodalContrastive
+from dragoman.st.slots import MemoryLayer, SlotEncoder
 from tests import small
 
 WIDTH, SLOTS, TEMPERATURE = 8, 3, 0.1

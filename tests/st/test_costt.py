@@ -13,12 +13,10 @@ from dragoman.exchange.importing import import_model
 from dragoman.shared import described
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
-from dragoman.shared.batches.joined_text import JoinedText
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.nn.heads import CtcHead, TiedProjection
 from dragoman.shared.nn.positions import SinusoidalPositions
-from dragoman.shared.nn.slots import MemoryLayer, SlotEncoder
 from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.objectives import CrossEntropy, Ctc, TaskObjective
 from dragoman.shared.padded import Padded
@@ -27,6 +25,8 @@ from dragoman.shared.systems.pretrained import load
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from dragoman.st.chimera import BimodalContrastive
 from dragoman.st.costt import Costt, CosttSystem, KeptShare, shrinking_translator
+from dragoman.st.joined_text import JoinedText
+from dragoman.st.slots import MemoryLayer, SlotEncoder
 from tests import small
 from tests.test_nouns import WORDS, embedding, layer
 

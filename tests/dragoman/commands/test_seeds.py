@@ -10,11 +10,11 @@ import pytest
 import dragoman.commands.seeds
 from dragoman import DataError, Recipe, UsageError
 from dragoman.commands.seeds import run_seeds
+from dragoman.runs.running import run_recipe
 from dragoman.shared.evaluation.outputs import Outputs
 from dragoman.shared.evaluation.results import read, record
 from dragoman.shared.evaluation.scores import score
 from dragoman.shared.machine.workspace import Phase
-from dragoman.shared.run.running import run_recipe
 from tests.small import refuses
 
 LINES = 40
@@ -25,7 +25,14 @@ class Pretend(Phase):
     """Stands for training and evaluation: a share of the lines comes out wrong, which ones is up to the seed."""
 
     def __init__(
-        self, *, share: float, splits: list[str], fails: int = 0, updates: int = 10, streams: list[dict] | None = None
+        self,
+        *,
+        share: float,
+        splits: list[str],
+        fails: int = 0,
+        updates: int = 10,
+        streams: list[dict] | None = None,
+        objective: dict | None = None,
     ) -> None:
         self.share, self.splits, self.fails = share, splits, fails
 
@@ -219,11 +226,20 @@ def test_a_failed_seed_is_reported_and_others_go_on(recipes, tmp_path, capsys):
     refuses(DataError, "no run was completed", run_seeds, str(good), ["--fails", "7"], seeds=[7])
 
 
-@pytest.mark.parametrize(("own", "what"), [("--updates 20", "updates"), ("--batch 6", "batches")])
-def test_unequal_arms_are_warned_of(recipes, capsys, own, what):
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ("--updates 20", "updates differ"),
+        ("--updates 20", "batches of the first stream: 10 and 20"),
+        ("--batch 6", "batches differ"),
+        ("--phases.evaluate.streams '[{}, {weight: 4.0}]'", "batches of the first stream: 10 and 2"),
+        ("--phases.evaluate.objective '{encoder: {layers: 4}, below: [{layers: 2}]}'", "layers: 0 and 6"),
+    ],
+)
+def test_unequal_arms_are_warned_of(recipes, capsys, own, said):
     good, poor, _ = recipes
     run_seeds(str(good), [], seeds=[1, 2], against=f"{poor} {own}")
-    assert f"WARNING: {what} differ" in capsys.readouterr().out
+    assert f"WARNING: {said}, so that a difference of scores" in capsys.readouterr().out
 
 
 def test_wrong_usage(recipes, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from dragoman import Recipe, System
 from dragoman.mt.apt_layers import FusingDecoder
-from dragoman.shared.run.running import run_recipe
+from dragoman.runs.running import run_recipe
 from tests.recipes.test_recipes import small
 
 VARIANTS = {

@@ -8,10 +8,10 @@ import torch
 from dragoman import Recipe, System
 from dragoman.exchange.importing import import_model
 from dragoman.mt.bart_translator import ForeignEncoder, put_before
+from dragoman.runs.running import run_recipe
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.padded import Padded
-from dragoman.shared.run.running import run_recipe
 from tests.recipes.test_recipes import load, small
 from tests.recipes.test_resumed import check_interrupted, given
 from tests.recipes.test_waveform import QUICK

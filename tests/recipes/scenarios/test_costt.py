@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from dragoman.shared.run.running import run_recipe
+from dragoman.runs.running import run_recipe
 from tests.recipes.test_recipes import load, small, vocabulary
 from tests.recipes.test_waveform import QUICK
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.shared.run.running import run_recipe
+from dragoman.runs.running import run_recipe
 from dragoman.shared.systems.saved_model import SavedModel
 from tests.recipes.test_recipes import load, small
 

@@ -8,9 +8,9 @@ import torch
 from dragoman import BeamSearch, Recipe, Rules, System
 from dragoman.exchange import ctranslate2 as engine
 from dragoman.exchange.huggingface import hf_export
+from dragoman.runs.running import run_recipe
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.loader import collate
-from dragoman.shared.run.running import run_recipe
 from tests.recipes.test_recipes import load, small
 
 pytestmark = [pytest.mark.recipes, pytest.mark.parity]

@@ -8,8 +8,8 @@ import torch
 
 from dragoman import Recipe, System
 from dragoman.exchange.importing import import_model
+from dragoman.runs.running import run_recipe
 from dragoman.shared.described import describe
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.reading_model import ReadingModel
 from tests.recipes.installed import RECIPES
 from tests.recipes.test_resumed import TRIED, check_interrupted

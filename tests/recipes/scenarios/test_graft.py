@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from dragoman import Recipe, System
+from dragoman.runs.running import run_recipe
 from dragoman.shared.batch import Batch
 from dragoman.shared.padded import Padded
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.reading_model import ReadingModel
 from tests.recipes.test_recipes import small
 from tests.recipes.test_waveform import QUICK

@@ -8,10 +8,10 @@ import torch
 from dragoman import Recipe, System
 from dragoman.exchange.importing import import_model
 from dragoman.mt.ctnmt import AsymptoticDistillation
+from dragoman.runs.running import run_recipe
 from dragoman.shared.nn.heads import TiedProjection
 from dragoman.shared.nn.translator import LanguageModel
 from dragoman.shared.objectives import CrossEntropy
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.reading_model import ReadingModel
 from tests import small as parts
 from tests.recipes.test_recipes import TINY, check_size, small, vocabulary

@@ -5,7 +5,7 @@ import torch
 
 from dragoman import Recipe, System
 from dragoman.exchange.importing import import_model
-from dragoman.shared.run.running import run_recipe
+from dragoman.runs.running import run_recipe
 from dragoman.shared.systems.saved_model import SavedModel
 from tests.recipes.scenarios.test_finetune import FIXTURES, translator  # noqa: F401 - a fixture
 from tests.recipes.test_resumed import check_interrupted

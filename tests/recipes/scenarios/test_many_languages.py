@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from dragoman import Recipe, System
+from dragoman.runs.running import run_recipe
 from dragoman.shared.evaluation.results import read
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.reading_model import ReadingModel
 from tests.recipes.installed import RECIPES
 from tests.recipes.test_recipes import Vocabulary, check_size, small, vocabulary

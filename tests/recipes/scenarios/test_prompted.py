@@ -5,7 +5,7 @@ import torch
 
 from dragoman import Recipe, System
 from dragoman.mt.sga import SemanticGenerator
-from dragoman.shared.run.running import run_recipe
+from dragoman.runs.running import run_recipe
 from dragoman.shared.systems.reading_model import ReadingModel
 from tests.recipes.test_recipes import small
 from tests.recipes.test_resumed import check_interrupted

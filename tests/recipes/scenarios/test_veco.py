@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from dragoman.runs.running import run_recipe
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.recipe.recipe import Recipe
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.saved_model import SavedModel
 from tests.recipes.installed import RECIPES
 from tests.recipes.scenarios.test_many_languages import ROWS

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dragoman.exchange.importing import import_model
-from dragoman.shared.run.running import run_recipe
+from dragoman.runs.running import run_recipe
 from dragoman.shared.systems.saved_model import SavedModel
 from tests.recipes.test_recipes import load, small
 from tests.recipes.test_waveform import QUICK

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from dragoman import System, UsageError, load
+from dragoman.runs.running import run_recipe
 from dragoman.shared.machine import device
 from dragoman.shared.machine.device import Machine, precision_of
 from dragoman.shared.nn import int8
@@ -14,7 +15,6 @@ from dragoman.shared.nn.linear import Linear, store_for_search
 from dragoman.shared.nn.subsampler import StackedFrames
 from dragoman.shared.padded import Padded
 from dragoman.shared.recipe.recipe import Recipe
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.combining import load_combined
 from tests import small
 

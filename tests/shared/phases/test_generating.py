@@ -9,13 +9,13 @@ import pytest
 import soundfile
 
 from dragoman import BeamSearch, DataError, Manifest, Recipe, Rules, System, UsageError
+from dragoman.runs.running import run_recipe
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases import generating
 from dragoman.shared.phases.generating import Generate, fingerprint_of_model
 from dragoman.shared.phases.quality import Quality
-from dragoman.shared.run.running import run_recipe
 from dragoman.shared.sound.audio import SAMPLE_RATE
 from tests import small
 from tests.small import refuses

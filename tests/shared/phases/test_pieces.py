@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from dragoman import DataError, Manifest, Recipe, UsageError
+from dragoman.runs.phase_changes import phase_mark
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases import pieces
 from dragoman.shared.phases.pieces import CountPieces, TrainTokenizer
-from dragoman.shared.run.phase_changes import phase_mark
 from dragoman.shared.text.normalise import Lowercase, Policy
 from tests import small
 from tests.small import refusal, refuses

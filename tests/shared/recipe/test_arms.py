@@ -21,7 +21,7 @@ slab: !new:tests.shared.recipe_parts.Slab
     dropout: 0.1
 group: {size: 5}
 phases:
-    inner: !new:shared.phases.RunRecipe
+    inner: !new:dragoman.runs.RunRecipe
         recipe: inner.yaml
         overrides: [!ref <group>, {output_folder: !ref <output_folder>-inner}]
     fit: !new:tests.shared.recipe_parts.Free
@@ -111,7 +111,7 @@ OUTER = """\
 output_folder: runs/outer/<seed>
 rate: 0.1
 phases:
-    mine: !new:shared.phases.RunRecipe
+    mine: !new:dragoman.runs.RunRecipe
         recipe: mine.yaml
         overrides: {extra: [d]}
     fit: !new:tests.shared.recipe_parts.Free {x: !ref <rate>}

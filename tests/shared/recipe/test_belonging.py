@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from dragoman import DataError, Manifest, Recipe
+from dragoman.runs.running import run_recipe
 from dragoman.shared.recipe.belonging import check_belonging
-from dragoman.shared.run.running import run_recipe
 from tests.small import refusal, refuses
 
 WORDS = {"en": "number", "de": "Nummer", "fr": "numéro"}

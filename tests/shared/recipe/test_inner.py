@@ -3,8 +3,8 @@
 import pytest
 
 from dragoman import Recipe, UsageError
+from dragoman.runs.running import is_finished, log_to_terminal, run_recipe
 from dragoman.shared.recipe.tree import INNER as INNER_TAG
-from dragoman.shared.run.running import is_finished, log_to_terminal, run_recipe
 from tests.shared.running_parts import worked
 from tests.small import refusal, refuses
 
@@ -26,7 +26,7 @@ updates: 2
 rate: 0.5
 deep_updates: 1
 phases:
-    deep: !new:shared.phases.RunRecipe
+    deep: !new:dragoman.runs.RunRecipe
         recipe: {folder}/deep.yaml
         overrides:
             seed: !ref <seed>
@@ -44,7 +44,7 @@ output_folder: !ref <results>/st/<seed>
 asr_folder: !ref <results>/asr/<seed>
 updates: 2
 phases:
-    asr: !new:shared.phases.RunRecipe
+    asr: !new:dragoman.runs.RunRecipe
         recipe: {folder}/asr.yaml
         overrides:
             results: !ref <results>

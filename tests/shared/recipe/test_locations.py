@@ -34,7 +34,7 @@ base: own/mt
 output_folder: !ref <results_folder>/mine/<seed>
 stream:
     fields:
-        source: !new:shared.batches.noise.NoisyText
+        source: !new:mt.noise.NoisyText
             field: !ref <source>
             noise: [!new:{module}.parts.First {{}}]
 model:

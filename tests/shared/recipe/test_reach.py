@@ -87,7 +87,9 @@ REFUSED = [
     "!apply:shared.recipe.tree.read_text {text: 'a: 1', shown: x}",
     "!apply:shared.described.use_package {path: mine.py}",
     "!name:shared.machine.files.discard_folder",
-    "!name:shared.phases.nested.run_recipe",
+    "!name:dragoman.runs.nested.run_recipe",
+    "!name:dragoman.runs.running.run_recipe",
+    "!new:dragoman.runs.phase_changes.PhaseNow {}",
     "!apply:shared.nn.layer.Layer.__init__ {}",
     "!name:shared.nn.layer.Layer.__subclasses__",
     "!name:shared.nn.layer.Layer.mro",
@@ -128,7 +130,7 @@ def test_attributes_lead_to_no_modules_and_no_insides(tmp_path, value):
 def test_a_recipe_inside_another_is_bound_too_and_trusted_by_the_outer_one_alone(tmp_path):
     (tmp_path / "recipe.yaml").write_text(RECIPE.format(value="!apply:os.path.join [a, b]"))
     outer = tmp_path / "outer.yaml"
-    inner = "!new:shared.phases.RunRecipe {recipe: recipe.yaml, overrides: {output_folder: in"
+    inner = "!new:dragoman.runs.RunRecipe {recipe: recipe.yaml, overrides: {output_folder: in"
     outer.write_text(f"output_folder: out\nphases:\n  inner: {inner}}}}}\n")
     refuses(UsageError, r"recipe\.yaml:2: value: a recipe may not name os\.path\.join", Recipe.load(outer).check)
     Recipe.load(outer, ["--trust-recipe"]).check()
@@ -143,7 +145,7 @@ def test_what_an_outer_recipe_hands_on_is_within_its_reach(tmp_path):
     (tmp_path / "apart" / "inner.yaml").write_text(
         inner.replace("shared.batches.stream.Budget {tokens", "mine.Part {value")
     )
-    outer = "output_folder: out\nphases:\n  inner: !new:shared.phases.RunRecipe\n    recipe: apart/inner.yaml\n"
+    outer = "output_folder: out\nphases:\n  inner: !new:dragoman.runs.RunRecipe\n    recipe: apart/inner.yaml\n"
     (tmp_path / "outer.yaml").write_text(outer + "    overrides: {value: !new:mine.Part {value: 3}}\n")
     Recipe.load(tmp_path / "outer.yaml").check()
 

@@ -533,7 +533,7 @@ def test_a_recipe_has_a_bounded_number_of_bases(write):
 def test_a_recipe_runs_a_bounded_number_of_others(write):
     for depth in range(4):
         inner = "".join(
-            f"  p{n}: !new:shared.phases.RunRecipe {{recipe: d{depth + 1}.yaml, overrides: {{output_folder: o{n}}}}}\n"
+            f"  p{n}: !new:dragoman.runs.RunRecipe {{recipe: d{depth + 1}.yaml, overrides: {{output_folder: o{n}}}}}\n"
             for n in range(6)
         )
         write(f"output_folder: out\nphases:\n{inner}", f"d{depth}.yaml")

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from dragoman import DataError, GreedySearch, Manifest, Rules, UsageError
+from dragoman.mt.noise import NoisyText
 from dragoman.shared.batches.loader import Loader, collate
-from dragoman.shared.batches.noise import NoisyText
 from dragoman.shared.batches.randomness import generator
 from dragoman.shared.batches.stream import Budget, Stream
 from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term

@@ -7,9 +7,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from dragoman import DataError, Recipe, UsageError
+from dragoman.runs.running import is_finished, run_recipe
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.recipe.run_keys import keys_of_a_result
-from dragoman.shared.run.running import is_finished, run_recipe
 from dragoman.shared.training import tracking
 from dragoman.shared.training.fit import Fit
 from dragoman.shared.training.history import History
@@ -289,7 +289,7 @@ def test_trackers_inside_of_a_phase_are_no_other_training(tmp_path):
     file = tmp_path / "outer.yaml"
     file.write_text(
         f"output_folder: {tmp_path}/out\nphases:\n"
-        f"    asr: !new:shared.phases.RunRecipe {{recipe: {tmp_path}/inner.yaml}}\n"
+        f"    asr: !new:dragoman.runs.RunRecipe {{recipe: {tmp_path}/inner.yaml}}\n"
         f"    tune: !new:tests.shared.running_parts.TrackedEach\n        fit: !name:{tracked} {{updates: 2}}\n"
     )
     run_recipe(Recipe.load(file))

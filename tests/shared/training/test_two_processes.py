@@ -48,6 +48,11 @@ def test_two_ranks_in_half_precision_skip_the_same_updates(tmp_path):
     assert result.returncode == 0, result.stderr
 
 
+def test_two_ranks_share_a_batch(tmp_path):
+    result = cases(tmp_path, "passes")
+    assert result.returncode == 0, result.stderr
+
+
 def test_one_process_goes_on_where_two_began_and_the_other_way_round(tmp_path):
     result = cases(tmp_path, "fewer")
     assert result.returncode == 0, result.stderr

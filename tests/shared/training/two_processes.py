@@ -188,6 +188,22 @@ def watch(folder):
     sys.addaudithook(audit)
 
 
+def passes(world, place):
+    """Two processes that share each batch do the updates that one does."""
+    alone = place("alone")
+    alone.world, alone.rank = 1, 0
+    objectives = []
+    for workspace, count in ((place("shared"), 2), (alone, 1)):
+        if workspace.world == 1 and not place("x").main:
+            continue
+        trainer = fit(world, streams=[world.stream(rows=16)], passes=count)
+        trainer.run(workspace)
+        objectives.append(trainer.objective)
+    if place("x").main:
+        assert difference(*objectives) < 1e-5, difference(*objectives)
+        assert difference(objectives[0], fit(world).objective) > 0.01
+
+
 def whole(world, place):
     """A run with validation: ranks stay equal, see different rows, and only rank 0 writes."""
     workspace = place("run")

@@ -2,7 +2,7 @@
 
 import torch
 
-from dragoman.shared.nn.segments import cut, inside, segment_means, touched
+from dragoman.st.curriculum import cut, inside, segment_means, touched
 
 SEGMENTS = torch.tensor([[[0, 3], [3, 4], [5, 5]], [[1, 6], [0, 9], [7, 8]]])
 

@@ -10,6 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dragoman.runs.phase_changes import PhaseNow, Verdict, changed_manifests, is_same, manifest_marks
+from dragoman.runs.restarting import check_phase, discard, places, reads
+from dragoman.runs.restarting import restart as restart_phases
 from dragoman.shared.errors import UsageError
 from dragoman.shared.machine.files import replaced_file, sweep
 from dragoman.shared.machine.stopping import Interrupted
@@ -17,9 +20,6 @@ from dragoman.shared.machine.workspace import LOG, Phase, PhaseRecord, Stopwatch
 from dragoman.shared.recipe.planned import PlannedPhase
 from dragoman.shared.recipe.recipe import Plan, Recipe
 from dragoman.shared.recipe.run_keys import RUN_OPTIONS, keys_of_a_result
-from dragoman.shared.run.phase_changes import PhaseNow, Verdict, changed_manifests, is_same, manifest_marks
-from dragoman.shared.run.restarting import check_phase, discard, places, reads
-from dragoman.shared.run.restarting import restart as restart_phases
 
 #: By phase: what its readers depend on, and the places that it wrote to.
 Done = dict[str, tuple[str, list[str]]]
@@ -72,9 +72,9 @@ def run_recipe(
     )
     if workspace.precision == "int8":
         raise UsageError("precision int8 is for searches with a trained model, not for a run: fp32 or bf16")
+    from dragoman.runs.announcing import beginning, ending
+    from dragoman.runs.prechecks import check_values
     from dragoman.shared.machine.processes import join, leave, on_main, together
-    from dragoman.shared.run.announcing import beginning, ending
-    from dragoman.shared.run.prechecks import check_values
 
     check_values(recipe, workspace.device, names)
     outermost = join(workspace)

@@ -7,7 +7,7 @@ from dragoman import DataError, Manifest, UsageError
 from dragoman.exchange.vocabularies.segmenters import Words
 from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer
 from dragoman.shared.batches.fields import TextField
-from dragoman.shared.batches.joined_text import JoinedText
+from dragoman.st.joined_text import JoinedText
 from tests import small
 from tests.small import refuses
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+from dragoman.runs.running import intention, run_recipe
 from dragoman.shared.machine.workspace import Phase, Workspace
 from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.recipe.run_keys import RUN_OPTIONS
-from dragoman.shared.run.running import intention, run_recipe
 
 
 class RunRecipe(Phase):

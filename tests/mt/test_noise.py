@@ -15,8 +15,8 @@ from dragoman import DataError, Manifest, UsageError
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer
 from dragoman.exchange.vocabularies.segmenters import ByteLevelPairs, BytePairs
 from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer
+from dragoman.mt.noise import NoisyText, SpanDraw, WordFinder, share_of, words_of
 from dragoman.shared.batches.loader import Loader
-from dragoman.shared.batches.noise import NoisyText, SpanDraw, WordFinder, share_of, words_of
 from dragoman.shared.batches.stream import Budget, Stream
 from tests import small
 from tests.small import refuses

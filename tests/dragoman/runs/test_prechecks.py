@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dragoman import DataError, Recipe, UsageError
+from dragoman.runs.prechecks import check_values
+from dragoman.runs.running import run_recipe
 from dragoman.shared.recipe.values import LookedAt, Trial
-from dragoman.shared.run.prechecks import check_values
-from dragoman.shared.run.running import run_recipe
 from tests.small import refusal, refuses
 
 HEADER = "id\tsource_text\ttarget_text\n"

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from dragoman.shared.nn.shrinking import ctc_shrink
 from dragoman.shared.padded import Padded
+from dragoman.st.costt import ctc_shrink
 
 BLANK = 3
 

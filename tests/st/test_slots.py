@@ -5,8 +5,8 @@ from torch import nn
 
 from dragoman.shared.described import build, describe
 from dragoman.shared.nn.layer import Layer
-from dragoman.shared.nn.slots import MemoryLayer, SlotEncoder
 from dragoman.shared.padded import Padded
+from dragoman.st.slots import MemoryLayer, SlotEncoder
 from tests.small import refuses
 
 WIDTH = 8

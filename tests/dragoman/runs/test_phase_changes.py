@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from dragoman import DataError, Manifest, Recipe, UsageError
-from dragoman.shared.run import phase_changes
-from dragoman.shared.run.running import is_finished, run_recipe
+from dragoman.runs import phase_changes
+from dragoman.runs.running import is_finished, run_recipe
 from tests.shared.running_parts import worked
 from tests.small import refusal, refuses
 

@@ -3,8 +3,8 @@
 import pytest
 
 from dragoman import DataError, Manifest
+from dragoman.mt.forms import CountForms
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.phases import CountForms
 from dragoman.shared.text.lexicon import Lexicon
 from dragoman.shared.text.normalise import Lowercase
 from tests.small import refuses

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dragoman import Manifest, System
-from dragoman.shared.run import announcing
+from dragoman.runs import announcing
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from dragoman import DataError, Manifest, UsageError
+from dragoman.mt.covering import LexiconCoverage
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.phases import LexiconCoverage
 from dragoman.shared.text.lexicon import Lexicon
 from tests.small import refuses
 

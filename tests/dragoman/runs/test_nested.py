@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman import Recipe, UsageError
-from dragoman.shared.run.running import is_finished, run_recipe
+from dragoman.runs.running import is_finished, run_recipe
 from tests.shared.running_parts import worked
 from tests.small import refuses
 
@@ -28,7 +28,7 @@ output_folder: !ref {folder}/hands/<seed>
 size: 8
 slab: !new:tests.shared.recipe_parts.Slab {{size: !ref <size>, bias: False}}
 phases:
-    draws: !new:shared.phases.RunRecipe
+    draws: !new:dragoman.runs.RunRecipe
         recipe: {folder}/draws.yaml
         overrides:
             first: !ref <slab>
@@ -44,7 +44,7 @@ same:
     first: !new:tests.shared.recipe_parts.Slab {{size: 1, dropout: 0.25}}
     second: {{left: !ref <slab>, right: !ref <slab>}}
 phases:
-    draws: !new:shared.phases.RunRecipe
+    draws: !new:dragoman.runs.RunRecipe
         recipe: {folder}/draws.yaml
         overrides: [!ref <same>, {{count: 3}}]
 """

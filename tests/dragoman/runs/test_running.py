@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 
-import dragoman.shared.run.restarting
+import dragoman.runs.restarting
 from dragoman import DataError, Recipe, UsageError
+from dragoman.runs.nested import RunRecipe
+from dragoman.runs.running import is_finished, run_recipe
 from dragoman.shared.machine.stopping import Interrupted
 from dragoman.shared.machine.workspace import Phase, PhaseRecord, Workspace
-from dragoman.shared.phases.nested import RunRecipe
 from dragoman.shared.recipe.run_keys import keys_of_a_result
-from dragoman.shared.run.running import is_finished, run_recipe
 from tests.small import refuses
 
 
@@ -174,7 +174,7 @@ def test_a_restart_that_is_killed_leaves_nothing_that_seems_finished(recipe, tmp
             for place, name in (
                 (PhaseRecord, "write"),
                 (PhaseRecord, "remove"),
-                (dragoman.shared.run.restarting, "discard_folder"),
+                (dragoman.runs.restarting, "discard_folder"),
             ):
                 function = getattr(place, name)
 
@@ -306,7 +306,7 @@ def outer_recipe(tmp_path, **changes):
         "# Two recipes\n"
         f"output_folder: {tmp_path / 'outer'}\n"
         "phases:\n"
-        "    inner: !new:shared.phases.RunRecipe\n"
+        "    inner: !new:dragoman.runs.RunRecipe\n"
         f"        recipe: {tmp_path / 'chain.yaml'}\n"
         f"    after: !new:{__name__}.Append\n"
         "        number: 1000\n"

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dragoman.shared.text.phrase_pairs import phrase_pairs
+from dragoman.mt.phrases import phrase_pairs
 
 
 def by_definition(links, m, n, longest):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from dragoman.shared.objectives.divergence import divergence
+from dragoman.mt.divergence import divergence
 from tests.small import refuses
 
 ROWS, WIDTH, VOCABULARY = 7, 5, 11

@@ -8,8 +8,8 @@ from dragoman.shared.described import build, describe
 from dragoman.shared.generator import Encoding
 from dragoman.shared.nn.heads import CtcHead, head_logits
 from dragoman.shared.nn.positions import SinusoidalPositions
-from dragoman.shared.nn.tandem import TandemTranslator
 from dragoman.shared.padded import Padded
+from dragoman.st.tandem import TandemTranslator
 from tests import small
 from tests.small import refuses
 

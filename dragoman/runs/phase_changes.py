@@ -17,13 +17,13 @@ from itertools import count, pairwise
 from reprlib import repr as shown
 from typing import Any
 
+from dragoman.runs.restarting import affected, built_from
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.nesting import from_json
 from dragoman.shared.machine.workspace import Phase, PhaseRecord, Workspace, fingerprint
 from dragoman.shared.recipe.planned import PlannedPhase
 from dragoman.shared.recipe.recipe import Plan, Recipe
 from dragoman.shared.recipe.run_keys import folder_of_run
-from dragoman.shared.run.restarting import affected, built_from
 
 #: A refusal names at most this many keys.
 LISTED = 4

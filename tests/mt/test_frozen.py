@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from dragoman.shared.nn.frozen import HoldsFrozen, frozen
+from dragoman.mt.frozen import HoldsFrozen, frozen
 
 
 class Model(HoldsFrozen):

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from dragoman import DataError, Manifest, UsageError
+from dragoman.mt.phrases import ExtractPhrases, PhrasePair, best, phrase_pairs
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.phases import ExtractPhrases
-from dragoman.shared.phases.extracting import best
 from dragoman.shared.text.normalise import RemovePunctuation
-from dragoman.shared.text.phrase_pairs import PhrasePair, phrase_pairs
 from dragoman.shared.text.word_links import read
 from tests.shared.phases.test_linking import row
 from tests.small import refuses
