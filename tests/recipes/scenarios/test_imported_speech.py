@@ -8,9 +8,10 @@ import torch
 
 from dragoman import Recipe, System
 from dragoman.exchange.importing import import_model
-from dragoman.shared.run.running import run_recipe
+from dragoman.runs.running import run_recipe
+from dragoman.shared.systems.reading_model import ReadingModel
 from tests.recipes.installed import RECIPES
-from tests.recipes.scenarios.test_finetune import translator  # noqa: F401 - a fixture
+from tests.recipes.scenarios.test_finetune import FIXTURES, translator  # noqa: F401 - a fixture
 from tests.recipes.test_recipes import FILLED_IN, small
 from tests.recipes.test_waveform import QUICK
 
@@ -96,6 +97,7 @@ def test_an_encoder_learns_in_part_below_an_imported_translator(
         ("own/st", NOTHING),
         ("own/st", NORMS_AND_ATTENTION),
         ("own/costt", NOTHING),
+        ("own/lut", NOTHING),
         ("mustc/wav2vec2_st", LAST_LAYER),
         ("covost2/wav2vec2_st", NOTHING),
         ("mustc/xstnet", NOTHING),
@@ -105,7 +107,13 @@ def test_an_encoder_learns_in_part_below_an_imported_translator(
 def test_own_layers_learn_above_a_whole_or_partly_frozen_encoder(name, learning, encoders, miniature, tmp_path):
     encoder = encoders["whisper"]
     filled = {key: value for key, value in FILLED_IN.items() if key in RECIPES[name].placeholders}
-    keys = small(Recipe.load(name, filled | {"arm": "imported", "speech_folder": str(encoder)}))
+    filled |= {"arm": "imported", "speech_folder": str(encoder)}
+    taught = {}
+    if name == "own/lut":
+        import_model(FIXTURES / "fairseq" / "masked_tokens", tmp_path / "bert", pieces="words", source_languages=["en"])
+        width = ReadingModel.load(tmp_path / "bert").model.encoder.width
+        taught = {"bert_folder": str(tmp_path / "bert"), "teacher_width": width, "teacher_heads": 2}
+    keys = small(Recipe.load(name, filled | taught)) | taught
     if learning != NOTHING:
         keys["learning"] = rf".*\.frontend\.{learning}|{REST}"
     model = run(name, "imported", encoder, miniature, tmp_path, **keys)
