@@ -36,14 +36,18 @@ from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import Field, TextField
 from dragoman.shared.errors import UsageError
 from dragoman.shared.generator import Encoding, Hypothesis
-from dragoman.shared.nn.heads import CtcHead, head_logits
-from dragoman.shared.nn.translator import MEMORY
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import CtcHead, TiedProjection, head_logits
+from dragoman.shared.nn.transformer import Encoder, fresh
+from dragoman.shared.nn.translator import MEMORY, SPEECH
 from dragoman.shared.objectives.objective import Term
 from dragoman.shared.objectives.parts import Part
 from dragoman.shared.padded import Padded
 from dragoman.shared.search.beam import BeamSearch
 from dragoman.shared.search.rules import Rules
 from dragoman.shared.search.search import AnySearch
+from dragoman.shared.systems.pretrained import speech_front_end, text_translator, with_speech
+from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.systems.system import System
 from dragoman.st.joined_text import JoinedText
 from dragoman.st.tandem import ACOUSTIC, TandemParts, TandemTranslator
@@ -77,14 +81,16 @@ class Costt(TandemTranslator):
     """Acoustic encoder, CTC shrinking, semantic encoder, decoder.
 
     Args:
-        positions: of the shrunk states, such as SinusoidalPositions.
+        positions: of the shrunk states, such as SinusoidalPositions; None for none.
         shrinking: False keeps all states, for comparison.
         parts: see :class:`TandemTranslator`; ``target_embedding`` is of both texts' tokens.
     """
 
     READ = SHRUNK
 
-    def __init__(self, *, positions: nn.Module, shrinking: bool = True, **parts: Unpack[TandemParts]) -> None:
+    def __init__(
+        self, *, positions: nn.Module | None = None, shrinking: bool = True, **parts: Unpack[TandemParts]
+    ) -> None:
         super().__init__(positions=positions, **parts)
         self.shrinking = shrinking
 
@@ -266,3 +272,64 @@ class CosttSystem(System):
             source = cast(TextField, self.inputs["source"])
             forced = [[*source.inner(row.tolist()), self.output.separator] for row in batch["source"].rows()]
         return super().translate_batch(batch, search, forced=forced)
+
+
+def shrinking_translator(
+    *,
+    speech: ReadingModel,
+    text: System,
+    layers: int = 2,
+    kernels: list[int] | None = None,
+    channels: int = 1024,
+    dropout: float = 0.1,
+    source_languages: list[str] | None = None,
+    target_languages: list[str] | None = None,
+) -> System:
+    """Put an encoder of speech, new layers that CTC teaches, and its shrinking below a translator of text.
+
+    CTC's labels are the pieces of the text that the translator reads, scored by their vectors; its blank is the padding
+    symbol. The text's encoder is the semantic one, and its decoder writes the translation alone.
+
+    Args:
+        speech: an encoder of speech, or a translator of it; heads and decoder are left behind.
+        text: a Translator of text, whose output is that of the new system.
+        layers: how many new layers, each like those of the text's encoder.
+        kernels: of the new convolutions below them, each of which halves the frames; [3] if None.
+        channels: of the inner ones.
+        dropout: of their outputs.
+        source_languages: codes of what will be read; by default those of the text.
+        target_languages: codes of what will be written; by default those of the text.
+
+    Raises:
+        UsageError: if either system is something else.
+    """
+    above, read = text_translator(system=text), text.inputs.get("source")
+    vectors = dict(above.embeddings.items()).get("source")
+    if not isinstance(read, TextField) or not isinstance(vectors, TextEmbedding):
+        raise UsageError(f"text: {type(above).__name__} reads no text whose pieces could be labels")
+    front_end = speech_front_end(
+        speech=speech, width=above.encoder.width, kernels=kernels or [3], channels=channels, dropout=dropout
+    )
+    head = CtcHead(
+        tap=ACOUSTIC,
+        width=above.encoder.width,
+        vocabulary=vectors.vocabulary,
+        blank=read.tokenizer.pad,
+        projection=TiedProjection(embedding=vectors),
+    )
+    model = Costt(
+        embeddings={SPEECH: front_end, **above.embeddings},
+        acoustic=Encoder(layer=fresh(above.encoder.layers[0]), layers=layers),
+        encoder=above.encoder,
+        target_embedding=above.target_embedding,
+        decoder=above.decoder,
+        projection=above.projection,
+        heads={"ctc": head},
+    )
+    system = with_speech(
+        model=model, speech=speech, text=text, source_languages=source_languages, target_languages=target_languages
+    )
+    labels = TextField(column="source_text", tokenizer=read.tokenizer, prefix=["<s>"], suffix=["</s>"])
+    found = System(**system.arguments | {"ctc_output": labels})
+    found.origin = system.origin
+    return found

@@ -207,7 +207,8 @@ def test_commands_on_a_page_have_the_options_and_keys_that_there_are(page):
             context = get_command(app).commands[name].make_context(name, words)
             recipe = context.params.get("recipe", context.params.get("target"))
             if name in ("run", "show", "batch-size") and recipe not in OWN:
-                Recipe.load(recipe, list(context.args))
+                arm = context.params.get("arm")
+                Recipe.load(recipe, [*([f"--arm={arm}"] if arm else []), *context.args])
         except Exception as error:  # of the command line, of the recipe, or of reading either
             wrong.append(f"dragoman {line}: {type(error).__name__}: {error}")
     assert wrong == []

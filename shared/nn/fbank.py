@@ -79,11 +79,11 @@ class Fbank(Described, nn.Module):
         super().__init__()
         self.bins = bins
         self.rate = rate
-        self.window = round(window * rate)
+        self.frame = round(window * rate)
         self.hop = round(hop * rate)
-        if self.hop < 1 or self.window < self.hop:
+        if self.hop < 1 or self.frame < self.hop:
             raise ValueError(f"frames of {window} s every {hop} s: the hop must be positive and at most the window")
-        self.fourier = 1 << (self.window - 1).bit_length()
+        self.fourier = 1 << (self.frame - 1).bit_length()
         frequencies = self.fourier // 2
         if bins <= frequencies:
             refuse_over(
@@ -96,7 +96,7 @@ class Fbank(Described, nn.Module):
 
     def lengths(self, samples: Tensor) -> Tensor:
         """Return how many frames rows of `samples` samples have, (B,) int64; at least 1 (see :meth:`forward`)."""
-        return (samples.clamp(min=self.window) - self.window) // self.hop + 1
+        return (samples.clamp(min=self.frame) - self.frame) // self.hop + 1
 
     @torch.no_grad()
     def forward(self, waveforms: Padded) -> Padded:
@@ -106,8 +106,8 @@ class Fbank(Described, nn.Module):
         """
         values = waveforms.values.float()
         values = values * waveforms.mask
-        if values.shape[1] < self.window:
-            values = F.pad(values, (0, self.window - values.shape[1]))
+        if values.shape[1] < self.frame:
+            values = F.pad(values, (0, self.frame - values.shape[1]))
         # A row's frames stay in a CPU's cache, a batch's do not.
         at_once = 1 if values.device.type == "cpu" else max(1, len(values))
         features = torch.cat([self._features(rows) for rows in values.split(at_once)])
@@ -115,13 +115,13 @@ class Fbank(Described, nn.Module):
         return result.map(lambda x: x * result.mask[..., None])
 
     def _features(self, waveforms: Tensor) -> Tensor:
-        frames = waveforms.unfold(1, self.window, self.hop)
+        frames = waveforms.unfold(1, self.frame, self.hop)
         frames = (frames - frames.mean(-1, keepdim=True)).mul_(SCALE)
         # Of the first sample, the sample itself. (Replicating by F.pad, a GPU starts a block for each frame of a row,
         # and may have no more than 65,535.)
         earlier = torch.cat([frames[..., :1], frames[..., :-1]], dim=-1)
         frames -= earlier.mul_(PREEMPHASIS)
-        frames *= povey_window(self.window, frames.device)
+        frames *= povey_window(self.frame, frames.device)
         spectrum = torch.fft.rfft(frames, n=self.fourier)
         power = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
         filters = mel_filters(self.bins, self.fourier, self.rate, frames.device)

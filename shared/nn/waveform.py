@@ -24,6 +24,7 @@ from dragoman.shared.nn.frame_norms import ChannelNorm, FrameNorm, TimeNorm, Who
 from dragoman.shared.nn.layer import layer_norm
 from dragoman.shared.nn.linear import Linear
 from dragoman.shared.nn.spans import SpanMasking
+from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.nn.transformer import Encoder
 from dragoman.shared.padded import Padded
 from dragoman.shared.ranges import PositiveFloat, PositiveInt, Share, ShareBelowOne
@@ -315,6 +316,9 @@ class SoundEmbedding(Protocol):
 class WaveformEncoder(Described, nn.Module):
     """An embedding of waveforms and an encoder of what it gives, as a front end below other parts.
 
+    An encoder of windows of one length, such as Whisper's, reads the silence that fills them up, as it has learned to;
+    the parts above are given the states of the row's own sound alone, those whose frames have their middle in it.
+
     Args:
         embedding: of waveforms.
         encoder: that was pre-trained with it, or the lower one of two.
@@ -327,11 +331,19 @@ class WaveformEncoder(Described, nn.Module):
         self.embedding = embedding
         self.encoder = encoder
         self.width = encoder.width
+        windows = isinstance(embedding, SpeechEmbedding) and embedding.window is not None
+        self._stride = cast(SpeechEmbedding, embedding).stride if windows else None
 
     def lengths(self, samples: Tensor) -> Tensor:
         """Return how many states rows of `samples` samples have, (B,) int64."""
-        return self.embedding.lengths(samples)
+        if self._stride is None:
+            return self.embedding.lengths(samples)
+        return (-(-samples // self._stride)).clamp(min=1)
 
     def forward(self, speech: Padded) -> Padded:
         """Encode waveforms (B, N) in [-1, 1]: (B, S, D)."""
-        return self.encoder(self.embedding(speech))[0]
+        states = self.encoder(self.embedding(speech))[0]
+        if self._stride is None:
+            return states
+        longest = -(-speech.values.shape[1] // self._stride)
+        return Padded(states.values[:, : max(1, longest)], self.lengths(speech.lengths))

@@ -61,14 +61,30 @@ def load(*, folder: str, changes: dict[str, Any] | None = None, writes: str | No
 
 
 def encoder(*, system: ReadingModel) -> EncoderModel:
-    """Return the encoder of a system without its heads, for a model that reads its states.
+    """Return the encoder of a system, a translator's too, without heads or decoder, for a model that reads its states.
 
     Raises:
-        UsageError: if the system is no encoder.
+        UsageError: if it is neither an encoder nor an ordinary translator.
     """
-    if not isinstance(system.model, EncoderModel):
-        raise UsageError(f"{type(system.model).__name__} is no encoder of text that others could read")
-    return system.model.without_heads()
+    model = system.model
+    if not isinstance(model, EncoderModel) and type(model) is not Translator:  # others may encode in their own way
+        raise UsageError(f"{type(model).__name__} has no encoder that others could read")
+    return EncoderModel(embeddings=dict(model.embeddings.items()), encoder=model.encoder)
+
+
+def speech_encoder(*, system: ReadingModel) -> WaveformEncoder:
+    """Return the encoder of speech of a system, such as an imported wav2vec 2.0 or Whisper, as a front end of others.
+
+    It hears features or waveforms as it always did; of a translator of speech, the decoder is left behind.
+
+    Raises:
+        UsageError: if the system has none.
+    """
+    below = encoder(system=system)
+    embedding = dict(below.embeddings.items()).get("speech")
+    if not isinstance(embedding, WaveformEmbedding | SpeechEmbedding):
+        raise UsageError(f"speech: {type(system.model).__name__} is no encoder of speech")
+    return WaveformEncoder(embedding=embedding, encoder=below.encoder)
 
 
 def input_field(*, system: ReadingModel, name: str) -> Field:
@@ -118,7 +134,7 @@ def speech_translator(
     The embeddings of the translator's inputs stay, because that of its output may share their vectors.
 
     Args:
-        speech: an encoder of speech; its heads are left behind.
+        speech: an encoder of speech, or a translator of it; heads and decoder are left behind.
         text: a Translator, whose output is that of the new system.
         kernels: the widths of the convolutions (see Conv1dSubsampler), each of which halves the length; [3, 3] if None.
         channels: of the inner ones.
@@ -129,9 +145,7 @@ def speech_translator(
     Raises:
         UsageError: if either is something else.
     """
-    above = text.model
-    if not isinstance(above, Translator) or text.output_name != "translation":
-        raise UsageError(f"text: {type(above).__name__} is no text translator")
+    above = text_translator(system=text)
     new = speech_front_end(
         speech=speech, width=above.encoder.width, kernels=kernels or [3, 3], channels=channels, dropout=dropout
     )
@@ -147,21 +161,30 @@ def speech_translator(
     )
 
 
+def text_translator(*, system: System) -> Translator:
+    """Return the model of a translator of text.
+
+    Raises:
+        UsageError: if the system is something else.
+    """
+    model = system.model
+    if not isinstance(model, Translator) or system.output_name != "translation":
+        raise UsageError(f"text: {type(model).__name__} is no text translator")
+    return model
+
+
 def speech_front_end(
     *, speech: ReadingModel, width: int, kernels: list[int], channels: int = 1024, dropout: float = 0.1
 ) -> SpeechEmbedding:
     """Return an encoder of speech with new convolutions above it; for the arguments see :func:`speech_translator`.
 
     Raises:
-        UsageError: if ``speech`` is something else.
+        UsageError: if ``speech`` has no encoder of speech.
     """
-    below = speech.model
-    embedding = dict(below.embeddings.items()).get("speech") if isinstance(below, EncoderModel) else None
-    if not isinstance(below, EncoderModel) or not isinstance(embedding, WaveformEmbedding | SpeechEmbedding):
-        raise UsageError(f"speech: {type(below).__name__} is no encoder of speech")
+    below = speech_encoder(system=speech)
     return SpeechEmbedding(
-        frontend=WaveformEncoder(embedding=embedding, encoder=below.encoder),
-        subsampler=Conv1dSubsampler(inputs=below.encoder.width, channels=channels, width=width, kernels=kernels),
+        frontend=below,
+        subsampler=Conv1dSubsampler(inputs=below.width, channels=channels, width=width, kernels=kernels),
         dropout=dropout,
         scaled=False,
     )

@@ -1,12 +1,15 @@
 """COSTT: what the decoder attends to, what is forced, and how two texts come apart."""
 
 import copy
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 
 from dragoman import GreedySearch, Rules, System, UsageError
+from dragoman.exchange.importing import import_model
 from dragoman.shared import described
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
@@ -18,14 +21,16 @@ from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.objectives import CrossEntropy, Ctc, TaskObjective
 from dragoman.shared.padded import Padded
 from dragoman.shared.systems.combining import ensembled
+from dragoman.shared.systems.pretrained import load
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from dragoman.st.chimera import BimodalContrastive
-from dragoman.st.costt import Costt, CosttSystem, KeptShare
+from dragoman.st.costt import Costt, CosttSystem, KeptShare, shrinking_translator
 from dragoman.st.joined_text import JoinedText
 from dragoman.st.slots import MemoryLayer, SlotEncoder
 from tests import small
 from tests.test_nouns import WORDS, embedding, layer
 
+PARITY = Path(__file__).parents[1] / "parity"
 LONGEST = 8
 SEARCH = GreedySearch(rules=Rules(maximum_length_extra=LONGEST))
 
@@ -287,3 +292,41 @@ def test_two_folders_average_their_probabilities(tokenizer, rows):
     mean[:, [tokenizer.pad, tokenizer.eos]] = 0.0
     found = both.translate_batch(data, SEARCH)
     assert [h[0].tokens[0] for h in found] == mean.argmax(-1).tolist()
+
+
+def test_an_encoder_of_speech_is_shrunk_by_ctc_below_an_imported_translator(tmp_path):
+    import_model(PARITY / "fairseq_speech" / "waveform_base", tmp_path / "speech")
+    import_model(PARITY / "fairseq" / "denoising_pre_norm", tmp_path / "text", pieces="words")
+    torch.manual_seed(2)
+    speech, text = (load(folder=str(tmp_path / name)) for name in ("speech", "text"))
+    given = {"speech": speech, "text": text, "source_languages": ["en"]}
+    system = shrinking_translator(layers=1, channels=8, **given).eval()
+    acoustic = system.model.acoustic
+    system.save(tmp_path / "both")
+    again, vectors = System.load(tmp_path / "both"), text.model.embeddings["source"].weight
+    rows = [torch.randn(9000), torch.randn(5000)]
+    batch = Batch({"speech": Padded.from_sequences(rows)})
+    with torch.no_grad():
+        found = [one.model.encode(batch).memories["source"].rows() for one in (system, again)]
+        for number, row in enumerate(rows):
+            below = speech.model.encode(Batch({"speech": Padded(row[None], torch.tensor([len(row)]))}))
+            [one] = system.model.embeddings["speech"].subsampler.convolutions
+            states = F.glu(
+                F.conv1d(below.memories["source"].values.mT, one.weight, one.bias, stride=2, padding=1), 1
+            ).mT
+            states = acoustic(Padded(states, torch.tensor([states.shape[1]])))[0].values[0]
+            labels, kept = (states @ vectors.T).argmax(1).tolist(), []
+            for place, label in enumerate(labels):
+                if label != text.inputs["source"].tokenizer.pad and (place == 0 or label != labels[place - 1]):
+                    kept.append(states[place])
+            assert 0 < len(kept) < len(labels)
+            shrunk = torch.stack(kept)[None]
+            wanted = text.model.encode_embedded(Padded(shrunk, torch.tensor([len(kept)]))).memories["source"].values[0]
+            for ours in found:
+                torch.testing.assert_close(ours[number], wanted, rtol=1e-4, atol=1e-4)
+    [one, *_], [other] = text.model.encoder.layers, acoustic.layers
+    assert one.inner.weight.shape == other.inner.weight.shape and not torch.equal(one.inner.weight, other.inner.weight)
+    assert again.ctc_output.column == "source_text"
+    said = "^text: Translator reads no text whose pieces could be labels$"
+    del text.inputs["source"]
+    small.refuses(UsageError, said, shrinking_translator, **given)

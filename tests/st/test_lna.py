@@ -115,5 +115,5 @@ def test_refuses_what_is_no_translator_and_no_encoder_of_waveforms():
     with pytest.raises(UsageError, match="text: EncoderModel is no text translator"):
         beside(speech=speech_system(), text=speech_system())
     writer = EncoderSystem(model=nn.Linear(1, 1), inputs={"speech": SpeechField()})
-    with pytest.raises(UsageError, match="speech: Linear is no encoder of speech"):
+    with pytest.raises(UsageError, match="Linear has no encoder that others could read"):
         speech_front_end(speech=writer, width=8, kernels=[3])

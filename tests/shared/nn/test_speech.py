@@ -223,6 +223,7 @@ def test_hidden_frames_are_heard_as_the_mean_of_their_row() -> None:
 def test_a_vector_begins_every_40_milliseconds() -> None:
     front = front_end()
     assert (front.hop, front.stride) == (160, 640)
+    assert front.window is None  # rows stay as long as they are: that a frame has 400 samples is something else
     one = Conv1dSubsampler(inputs=80, channels=8, width=4, kernels=[5])
     assert one.stride == 2
 
