@@ -138,7 +138,7 @@ class Trainer:
 
 def batch_of(waveforms: Tensor) -> Batch:
     """Make a batch."""
-    speech = Padded(waveforms, torch.full((len(waveforms),), waveforms.shape[1]))
+    speech = Padded(waveforms, torch.full((len(waveforms),), waveforms.shape[1]), full=True)
     return Batch({"speech": speech}, ids=[str(number) for number in range(len(waveforms))])
 
 
