@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
-from benchmarks import gpu
+from benchmarks import first_tries, gpu
 from benchmarks.gpu import STEPS, Step, of_comparison, of_program, of_tests, run
 from benchmarks.graphics import busy, missing
 
@@ -190,3 +191,21 @@ def test_processes_of_tests_find_packages_where_the_tests_do():
     assert done.stdout.strip().split(os.pathsep) == [str(gpu.ROOT), str(gpu.ROOT), "/somewhere"]
     starting = [path for path in (gpu.ROOT / "tests").rglob("*.py") if '"PYTHONPATH": str(' in path.read_text()]
     assert [path for path in starting if path != Path(__file__)] == []
+
+
+def test_what_no_card_has_run_is_tried_and_a_try_that_raises_loses_no_others(monkeypatch, capsys):
+    def broken(device: str) -> float:
+        raise RuntimeError("no kernel image")
+
+    tries = {"first": (lambda _: 0.5, 1e-3), "second": (broken, 1.0), "third": (first_tries.product_added, 1e-9)}
+    monkeypatch.setattr(first_tries, "TRIES", tries)
+    found = first_tries.tried("cpu")
+    assert [one["right"] for one in found.values()] == [False, False, True]
+    assert found["second"]["raised"] == "RuntimeError: no kernel image"
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines] == [["WRONG", "first"], ["WRONG", "second"], ["right", "third"]]
+    assert gpu.summary({"tries": found}) == "3 tried; wrong: first, second"
+
+
+def test_a_difference_by_hand():
+    assert first_tries.off(torch.tensor([1.0, 3.0]), torch.tensor([1.5, -2.0])) == 2.5
