@@ -9,7 +9,7 @@
 #   make fairseq-env  the real fairseq 0.12.2 in an environment of its own (needs Python 3.10; torch: some GB)
 #   make comet-env  the real unbabel-comet 2.2.7 in an environment of its own, and its scores of small checkpoints
 #   make parity     fairseq, transformers and this project side by side; writes docs/parity.md
-#   make gpu        check a machine with a GPU: tests and benchmarks, ten minutes; make gpu GPU="--steps numbers"
+#   make gpu        check a machine with a GPU: tests and benchmarks, eight minutes; recipes: make gpu GPU="--part recipes"
 #   make offline    gather the packages that a machine without a network lacks: make offline HAS=list.txt
 #   make bench      speed and memory beside others': what there is; make bench BENCH="run NAME" runs one
 # PYTHON=python3.12 make test   chooses the interpreter; make gpu takes the one given as it is, without an environment.

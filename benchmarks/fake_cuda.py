@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from torch._ops import OpOverload
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -32,6 +31,7 @@ from benchmarks.fake_backward import backward_in_python
 
 aten = torch.ops.aten
 _ATTENTION = aten.scaled_dot_product_attention.default  # is one kernel
+_attention = F.scaled_dot_product_attention
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 DEVICE = torch.device("cuda", 0)
 
@@ -154,7 +154,8 @@ class FakeCuda(ExitStack):
         """Make torch believe in the device."""
         self.enter_context(believed())
         self.enter_context(backward_in_python(lambda tensor: isinstance(tensor, OnCuda)))
-        self.enter_context(sdpa_kernel(SDPBackend.MATH) if self.operators.values else ChosenAttention())
+        chosen = by_products if self.operators.values else attention
+        self.enter_context(patch.object(F, "scaled_dot_product_attention", chosen))
         self.enter_context(self.operators)
         return super().__enter__()
 
@@ -253,14 +254,10 @@ def _without_memory(x: Any) -> Any:
     return x.to("meta") if isinstance(x, Tensor) and x.device.type != "meta" else x
 
 
-class ChosenAttention(TorchFunctionMode):
-    """Attention by the kernel that torch would choose on an H100: torch itself asks the device that is not there."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Replace one function."""
-        if func is F.scaled_dot_product_attention:
-            return attention(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+def by_products(*args: Any, **kwargs: Any) -> Tensor:
+    """Attend by products, which have numbers."""
+    with sdpa_kernel(SDPBackend.MATH):
+        return _attention(*args, **kwargs)
 
 
 def attention(
@@ -273,7 +270,9 @@ def attention(
     scale: float | None = None,
     **_: Any,
 ) -> Tensor:
-    """Attend by flash without a mask, by the memory-efficient kernel with one, each as torch prepares it.
+    """Attend by the kernel that torch would choose on an H100: torch itself asks the device that is not there.
+
+    That is flash without a mask, the memory-efficient kernel with one, each as torch prepares it.
 
     cuDNN's kernel comes first where it is allowed (``torch.backends.cuda.enable_cudnn_sdp``), as on Hopper.
     """

@@ -1,11 +1,17 @@
-"""Checks a machine with a GPU in ten minutes: tests of what only a GPU does, then how fast it trains and translates.
+"""Checks a machine with a GPU in two calls of eight minutes: all that decides, then two updates of every recipe.
 
-    make gpu                                  or: python -m benchmarks.gpu [--out FOLDER] [--minutes 9.5] [--steps ...]
+    make gpu                                  or: python -m benchmarks.gpu [--out FOLDER] [--minutes 8]
+    make gpu GPU="--part recipes"                 sixteen processes share them out
+    make gpu GPU="--steps machine numbers"        only some steps
+
+The first call tries what no card has run yet, each beside products in fp32, then trains and searches as we do by
+default, beside transformers; then come the tests of what only a GPU does, and training that the loader feeds.
 
 Each step is a program of its own with a limit of its own: one that hangs or crashes ends alone. After each step the
 results are on the disk (``results.json`` in the folder, with what earlier calls have left there), and whatever it has
-said (``log.txt``). The most telling steps come first; those for which no time is left are named at the end with the
-command that does them. The exit code is 0 if all steps that were asked for have passed.
+said (``logs``). Comparisons go to benchmarks/results as well: ``python -m benchmarks report`` writes the tables. The
+most telling steps come first; those for which no time is left are named at the end with the command that does them.
+The exit code is 0 if all steps that were asked for have passed.
 
 With ``--device cpu`` every step does tiny work on the CPU: to see, without a GPU, that the programs run.
 """
@@ -13,27 +19,32 @@ With ``--device cpu`` every step does tiny work on the CPU: to see, without a GP
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
-from xml.etree import ElementTree
 
 from benchmarks.graphics import Sampler
 from benchmarks.side_by_side import ROOT
 from benchmarks.tables import per_second, share_of_peak
 
+#: Where results of all machines are, which README's table is written from.
+RESULTS = ROOT / "benchmarks" / "results"
 #: How many times as long a step may take on the CPU, where compiling alone takes minutes.
 SLOWER = 4
 #: A step for which less time than this is left does not begin.
@@ -42,20 +53,18 @@ SHORTEST = 15.0
 LINES = 25
 #: The environment variable by which all processes of a step are known, wherever they have gone.
 MARK = "DRAGOMAN_GPU_STEP"
+#: What tests note, in the folder of their step (benchmarks/noting.py).
+NOTES = "tests.jsonl"
 
 Found = dict[str, Any]
 
 
 def of_tests(folder: Path) -> Found:
-    """Return how many tests have passed, and which have not."""
-    file = folder / "junit.xml"
-    if not file.is_file():
-        return {"passed": 0}
-    cases = list(ElementTree.parse(file).getroot().iter("testcase"))
-    failed = [case.get("name") for case in cases if case.find("failure") is not None or case.find("error") is not None]
-    skipped = {str(case.get("name")): str(skip.get("message")) for case in cases for skip in case.findall("skipped")}
-    passed = len(cases) - len(failed) - len(skipped)
-    return {"passed": passed, "failed": failed, "skipped": skipped}
+    """Return how many tests have passed before time was up, and which have not, with the reason."""
+    file = folder / NOTES
+    notes = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+    of = {kind: {one["name"]: one["why"] for one in notes if one["outcome"] == kind} for kind in ("failed", "skipped")}
+    return {"passed": sum(one["outcome"] == "passed" for one in notes), **of}
 
 
 def of_program(folder: Path) -> Found:
@@ -95,6 +104,8 @@ class Step:
         seconds: the most that it may take.
         read: what it has found, from the folder that it was given.
         on_cpu: the command at toy size, if it is another.
+        group: steps of one group that follow each other run at the same time; "" for none.
+        given: variables of its environment.
 
     """
 
@@ -103,6 +114,8 @@ class Step:
     seconds: int
     read: Callable[[Path], Found]
     on_cpu: list[str] | None = None
+    group: str = ""
+    given: dict[str, str] = field(default_factory=dict)
 
     def filled(self, device: str, folder: Path) -> list[str]:
         """Return the command line."""
@@ -110,10 +123,18 @@ class Step:
         return [sys.executable, *(word.replace("{device}", device).replace("{folder}", str(folder)) for word in words)]
 
 
+PYTEST = ["-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", "-p", "benchmarks.noting"]
+
+
 def tests(name: str, seconds: int) -> Step:
-    """Return a step that runs the tests of a file of tests/gpu."""
-    options = ["-m", "gpu", "-p", "no:cacheprovider", "-o", "junit_family=xunit1", "--junitxml", "{folder}/junit.xml"]
-    return Step(name, ["-m", "pytest", f"tests/gpu/test_{name}.py", *options], seconds, of_tests)
+    """Return a step that runs the tests of a file of tests/gpu, beside those of the others."""
+    return Step(name, [*PYTEST, f"tests/gpu/test_{name}.py"], seconds, of_tests, group="tests")
+
+
+def recipes(share: int) -> Step:
+    """Return a step that does two updates of each recipe of a share, beside the other shares."""
+    name, command = f"recipes_{share:02}", [*PYTEST, "tests/recipes/test_on_gpu.py"]
+    return Step(name, command, 420, of_tests, group="recipes", given={"DRAGOMAN_RECIPES_SHARE": f"{share}/{SHARES}"})
 
 
 def fed(kind: str, seconds: int) -> Step:
@@ -123,77 +144,73 @@ def fed(kind: str, seconds: int) -> Step:
     return Step(f"fed_{kind}", command, seconds, of_program, toy)
 
 
-def compared(name: str, arms: list[str], on_cpu: list[str], seconds: int, *, called: str = "") -> Step:
+def compared(name: str, arms: list[str], on_cpu: list[str], seconds: int) -> Step:
     """Return a step that runs some arms of a benchmark, at toy size others."""
     command = ["-m", "benchmarks", "run", name, "--out", "{folder}", "--rounds"]
     toy = [*command, "1", "--threads", "1", "--arms", *on_cpu]
-    return Step(called or name, [*command, "5", "--arms", *arms], seconds, of_comparison, toy)
+    return Step(name, [*command, "5", "--arms", *arms], seconds, of_comparison, toy)
 
 
-BOTH, BOTH_ON_CPU = ["ours bf16", "ours bf16 compiled"], ["ours fp32", "ours fp32 compiled"]
-STEPS = [
+def beside_transformers(name: str, ours: str, on_cpu: str, seconds: int) -> Step:
+    """Return a step that runs our default beside transformers."""
+    return compared(name, [ours, "transformers bf16"], [on_cpu, "transformers fp32"], seconds)
+
+
+TESTS = {"numbers": 90, "optimizers": 90, "compiled": 200, "largest": 150, "resumed": 150, "processes": 120}
+DECIDING = [
     Step(
         "machine",
         ["-m", "benchmarks.graphics", "--device", "{device}", "--json", "{folder}/found.json"],
+        60,
+        of_program,
+    ),
+    Step(
+        "first_tries",
+        ["-m", "benchmarks.first_tries", "--device", "{device}", "--json", "{folder}/found.json"],
         90,
         of_program,
     ),
-    tests("numbers", 90),
-    tests("optimizers", 90),
-    tests("compiled", 200),
-    tests("largest", 150),
-    tests("resumed", 150),
-    tests("processes", 120),
-    compared("gpu_text_big", BOTH, BOTH_ON_CPU, 200),
-    fed("text", 100),
-    compared("gpu_speech_medium", BOTH, BOTH_ON_CPU, 200),
-    fed("speech", 100),
-    compared(
-        "gpu_waveform_base",
-        ["ours bf16", "transformers bf16"],
-        ["ours fp32", "transformers fp32"],
-        150,
-        called="pretraining_beside_transformers",
-    ),
-    fed("waveform", 100),
-    compared("translation_fixed", ["ours", "ours bf16"], ["ours"], 150, called="beam_search"),
-    compared(
-        "gpu_text_big",
-        ["ours bf16", "transformers bf16"],
-        ["ours fp32", "transformers fp32"],
-        150,
-        called="beside_transformers",
-    ),
-    compared(
-        "translation_fixed",
-        ["ours", "ours bf16", "transformers bf16"],
-        ["ours", "transformers"],
-        150,
-        called="beam_search_beside_transformers",
-    ),
+    beside_transformers("gpu_text_big", "ours bf16 compiled", "ours fp32 compiled", 120),
+    compared("gpu_speech_medium", ["ours bf16 compiled"], ["ours fp32"], 120),
+    beside_transformers("gpu_waveform_base", "ours bf16", "ours fp32", 120),
+    compared("translation_fixed", ["ours", "ours bf16", "transformers bf16"], ["ours", "transformers"], 100),
+    *(tests(name, seconds) for name, seconds in TESTS.items()),
+    *(fed(kind, 80) for kind in ("text", "speech", "waveform")),
 ]
+#: How many processes share the recipes, and how many of them run at toy size, a recipe each.
+SHARES, TOY_SHARES = 16, 2
+PARTS = {"decides": DECIDING, "recipes": [recipes(share) for share in range(SHARES)]}
+STEPS = [step for steps in PARTS.values() for step in steps]
 
 
 class Results:
     """The record of all steps, on the disk after each.
 
     Args:
-        folder: where ``results.json`` and ``log.txt`` are.
+        folder: where ``results.json``, the logs and the results of comparisons are.
         about: what is known of this call; it is kept beside each step.
 
     """
 
     def __init__(self, folder: Path, about: Found) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path, self.log, self.about = folder / "results.json", folder / "log.txt", about
+        self.path, self.logs, self.about, self.lock = folder / "results.json", folder / "logs", about, threading.Lock()
+        self.logs.mkdir(parents=True, exist_ok=True)
         self.steps: Found = json.loads(self.path.read_text(encoding="utf-8"))["steps"] if self.path.is_file() else {}
 
     def note(self, name: str, **values: Any) -> None:
         """Replace what is known of a step."""
-        self.steps[name] = values | self.about
-        temporary = self.path.with_suffix(".tmp")
-        temporary.write_text(json.dumps({"steps": self.steps}, indent=1) + "\n", encoding="utf-8")
-        os.replace(temporary, self.path)
+        with self.lock:
+            self.steps[name] = values | self.about
+            temporary = self.path.with_suffix(".tmp")
+            temporary.write_text(json.dumps({"steps": self.steps}, indent=1) + "\n", encoding="utf-8")
+            os.replace(temporary, self.path)
+
+    def keep(self, folder: Path) -> None:
+        """Keep the results of a comparison here, and those of a GPU beside those of processors."""
+        kept = [self.path.parent / "results", *([RESULTS] if self.about["device"] == "cuda" else [])]
+        for file, place in itertools.product(folder.glob("*.json"), kept):
+            place.mkdir(exist_ok=True)
+            shutil.copy(file, place)
 
 
 def environment(device: str, mark: str) -> dict[str, str]:
@@ -207,7 +224,7 @@ def environment(device: str, mark: str) -> dict[str, str]:
         MARK: mark,
     }
     if device == "cpu":
-        given |= {"DRAGOMAN_BENCHMARK_TOY": "1", "DRAGOMAN_BENCHMARK_INPUTS": "8"}
+        given |= {"DRAGOMAN_BENCHMARK_TOY": "1", "DRAGOMAN_BENCHMARK_INPUTS": "8", "DRAGOMAN_RECIPES_MOST": "1"}
     return os.environ | given
 
 
@@ -225,14 +242,13 @@ def do(step: Step, device: str, seconds: float, results: Results) -> str:
     mark = uuid.uuid4().hex
     results.note(step.name, status="running")
     clock = time.monotonic()
-    with TemporaryDirectory() as folder, open(results.log, "a+b") as log, Sampler() as sampler:
+    with TemporaryDirectory() as folder, open(results.logs / f"{step.name}.txt", "w+b") as log, Sampler() as sampler:
         command = step.filled(device, Path(folder))
-        log.write(f"\n== {step.name}: {shlex.join(command)}\n".encode())
+        log.write(f"== {shlex.join(command)}\n".encode())
         log.flush()
         begin = log.seek(0, os.SEEK_END)
-        process = subprocess.Popen(
-            command, stdout=log, stderr=log, cwd=ROOT, env=environment(device, mark), start_new_session=True
-        )
+        given = environment(device, mark) | step.given | {"DRAGOMAN_GPU_NOTES": str(Path(folder, NOTES))}
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=given, start_new_session=True)
         try:
             code: int | None = process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -246,8 +262,10 @@ def do(step: Step, device: str, seconds: float, results: Results) -> str:
         said = log.read().decode(errors="replace").splitlines()[-LINES:]
         try:
             found = step.read(Path(folder))
-        except (ValueError, KeyError, ElementTree.ParseError) as error:  # cut off while it was written
+        except (ValueError, KeyError) as error:  # cut off while it was written
             found = {"unreadable": str(error)}
+        if step.read is of_comparison and code == 0:
+            results.keep(Path(folder))
     status = "passed"
     if code is None:
         status = f"stopped after {seconds:.0f} s"
@@ -281,6 +299,9 @@ def summary(found: Found) -> str:
     if "passed" in found:
         skipped = f", {len(found['skipped'])} skipped" if found.get("skipped") else ""
         return f"{found['passed']} passed, {len(found.get('failed', []))} failed{skipped}"
+    if "tries" in found:
+        wrong = [name for name, one in found["tries"].items() if not one["right"]]
+        return f"{len(found['tries'])} tried; wrong: {', '.join(wrong) or 'nothing'}"
     if "tflops" in found:
         name = found.get("gpu", {}).get("name", "CPU")
         return f"{name}, torch {found['torch']}, bf16 {found['tflops']['bf16']:,.0f} TFLOP/s"
@@ -299,18 +320,25 @@ def run(steps: list[Step], *, device: str, folder: Path, minutes: float) -> list
     """Do steps in order, as long as there is time; return the names of those that did not pass."""
     deadline = time.monotonic() + 60 * minutes
     results = Results(folder, {"device": device, "date": time.strftime("%Y-%m-%d %H:%M"), "commit": commit()})
-    wrong, left = [], []
-    for step in steps:
+    wrong, left = list[str](), list[str]()
+
+    def one(step: Step) -> None:
         remaining = deadline - time.monotonic()
         if remaining < SHORTEST:
             left.append(step.name)
-            continue
+            return
         limit = step.seconds * (SLOWER if device == "cpu" else 1)
         status = do(step, device, min(limit, remaining), results)
-        print(line(step.name, results.steps[step.name]), flush=True)
+        told = line(step.name, results.steps[step.name])
         if status != "passed":
             wrong.append(step.name)
-            print("".join(f"    {said}\n" for said in results.steps[step.name]["says"]), flush=True)
+            told += "".join(f"\n    {said}" for said in results.steps[step.name]["says"])
+        print(told, flush=True)
+
+    for _, group in itertools.groupby(steps, lambda step: step.group or step.name):
+        together = list(group)
+        with ThreadPoolExecutor(len(together) if device == "cuda" else 1) as pool:
+            list(pool.map(one, together))
     if left:
         again = [sys.executable, "-m", "benchmarks.gpu", "--device", device, "--out", str(folder), "--steps", *left]
         print(f"no time was left for {', '.join(left)}: {shlex.join(again)}")
@@ -322,15 +350,18 @@ def main() -> None:
     """Do what is asked."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"], help="cpu: tiny work, without a GPU")
-    parser.add_argument("--out", type=Path, default=ROOT / "gpu", help="folder of results.json and log.txt")
-    parser.add_argument("--minutes", type=float, default=9.5, help="for all steps together")
+    parser.add_argument("--out", type=Path, default=ROOT / "gpu", help="folder of results.json and logs")
+    parser.add_argument("--minutes", type=float, default=8.0, help="for all steps together")
+    parser.add_argument("--part", default="decides", choices=PARTS, help="a call of eight minutes (decides)")
     parser.add_argument("--steps", nargs="+", metavar="STEP", help=f"only these: {', '.join(s.name for s in STEPS)}")
     arguments = parser.parse_args()
     known = {step.name: step for step in STEPS}
     unknown = sorted(set(arguments.steps or []) - set(known))
     if unknown:
         parser.error(f"there is no step {unknown[0]!r}, only {', '.join(known)}")
-    chosen = [known[name] for name in arguments.steps] if arguments.steps else STEPS
+    chosen = [known[name] for name in arguments.steps or []] or PARTS[arguments.part]
+    if arguments.device == "cpu" and not arguments.steps and arguments.part == "recipes":
+        chosen = chosen[:TOY_SHARES]
     wrong = run(chosen, device=arguments.device, folder=arguments.out, minutes=arguments.minutes)
     raise SystemExit(1 if wrong else 0)
 

@@ -27,6 +27,7 @@ class Row:
         benchmark: whose results.
         ours: our arm.
         others: the arms that it is compared with.
+        gpu: whether GPUs alone have it.
 
     """
 
@@ -34,6 +35,7 @@ class Row:
     benchmark: str
     ours: str
     others: Sequence[str]
+    gpu: bool = False
 
 
 FP32 = ("transformers fp32", "fairseq fp32")
@@ -49,12 +51,21 @@ ROWS = [
         ("fairseq fp32", "speechbrain fp32"),
     ),
     Row("pre-training step, wav2vec 2.0 base, float32", "wav2vec2_base", "ours fp32", FP32),
+    Row("training step, Transformer big, bf16", "gpu_text_big", "ours bf16 compiled", ("transformers bf16",)),
+    Row("pre-training step, wav2vec 2.0 base, bf16", "gpu_waveform_base", "ours bf16", ("transformers bf16",)),
     Row("translation, beam 5, float32, 12 tokens", "translation_fixed", "ours", (*TRANSLATORS, "CTranslate2 int8")),
     Row(
         "translation, beam 5, bf16, 12 tokens",
         "translation_bf16",
         "ours bf16",
         ("transformers bf16", "CTranslate2 float32", "CTranslate2 int8"),
+    ),
+    Row(
+        "translation, beam 5, bf16, 12 tokens, on a GPU",
+        "translation_fixed",
+        "ours bf16",
+        ("transformers bf16",),
+        gpu=True,
     ),
     Row("translation, beam 5, float32, lengths of the model's own", "translation_free", "ours", TRANSLATORS),
     Row("speech translation, beam 5, float32", "translation_speech", "ours", ("transformers", "fairseq")),
@@ -81,7 +92,7 @@ def speed(results: Sequence[dict[str, Any]]) -> str:
 def cell(row: Row, result: dict[str, Any] | None) -> str:
     """Return how many times as fast we are as each of the others; "" if that was not measured."""
     arms = result["arms"] if result else {}
-    if row.ours not in arms:
+    if result is None or row.ours not in arms or (row.gpu and not gpu_of(result)):
         return ""
     ours = median(seconds_of(arms[row.ours]))
     ratios = {other: median(seconds_of(arms[other])) / ours for other in row.others if other in arms}
@@ -91,7 +102,7 @@ def cell(row: Row, result: dict[str, Any] | None) -> str:
 def label(arm: str, ours: str) -> str:
     """Return the name of an arm; its precision only where it is not ours."""
     name, _, precision = arm.partition(" ")
-    same = precision == "bf16" if ours.endswith("bf16") else precision in ("", "fp32", "float32")
+    same = precision == "bf16" if "bf16" in ours else precision in ("", "fp32", "float32")
     return name if same else f"{name} in {precision}"
 
 

@@ -64,7 +64,7 @@ def names(name: str) -> tuple[str, ...]:
 
 def batch_of(sounds: Tensor, labels: list[list[int]]) -> Batch:
     """Make a batch."""
-    speech = Padded(sounds, torch.full((len(sounds),), sounds.shape[1]))
+    speech = Padded(sounds, torch.full((len(sounds),), sounds.shape[1]), full=True)
     target = Padded.from_sequences([torch.tensor([END, *row]) for row in labels], PADDING)
     return Batch({"speech": speech, "target": target}, ids=[str(number) for number in range(len(labels))])
 

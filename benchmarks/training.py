@@ -16,6 +16,8 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 BEGIN, PADDING, END, UNKNOWN = 0, 1, 2, 3  # fairseq's numbers
 SMOOTHING, CLIP, BETAS, EPSILON = 0.1, 1.0, (0.9, 0.98), 1e-8
+#: Rounds before time is taken, on a GPU: there, cuDNN attends once a shape has recurred (shared/nn/kernels.py).
+WARM_UP = 20
 CHECKS, CHECK_RATE, RATE = 3, 5e-4, 1e-5  # updates of the check, and learning rates there and where time is taken
 
 
@@ -83,7 +85,9 @@ def worker(
     """
     if device != "cpu":
         batches = [pin_memory(batch) for batch in batches]  # as loaders do
+    torch.backends.cudnn.allow_tf32 = False  # of what is compared in single precision
     found = losses(build(0.0, CHECK_RATE), checked)
+    torch.backends.cudnn.allow_tf32 = True
     gc.collect()  # what was compiled holds on to its model
     timed = build(0.1, RATE)
     told = {
@@ -120,5 +124,6 @@ def repetitions(
             measured |= {"seconds": time.perf_counter() - clock, "peak_memory": torch.cuda.max_memory_allocated()}
         return measured
 
-    repeat()
+    for _ in range(1 if device == "cpu" else WARM_UP):
+        repeat()
     return repeat

@@ -82,7 +82,11 @@ def setup() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     work = Work.of_argument()
     given = work.drawn()
     return worker(
-        lambda dropout, rate: PretrainingTrainer(work, dropout, rate, None if dropout else given),
+        lambda dropout, rate: (
+            PretrainingTrainer(work, dropout, rate, None)
+            if dropout
+            else PretrainingTrainer(work.exact, 0.0, rate, given)
+        ),
         [batch_of(sounds(work.rows, work.seconds))],
         batch_of(sounds(*setting.CHECKED), given),
         work.rows * work.seconds,

@@ -25,6 +25,7 @@ from dragoman.shared.machine.settings import prepare_process
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.quantiser import ContrastiveHead, ProductQuantiser
 from dragoman.shared.padded import Padded
+from dragoman.shared.training.compiling import compile_layers
 from dragoman.shared.training.history import Meter
 from dragoman.shared.training.optimizer import Adam
 from dragoman.shared.training.update import Learner
@@ -100,7 +101,8 @@ class Trainer:
     """
 
     def __init__(self, work: Work, dropout: float, rate: float, given: Drawn | None) -> None:
-        self.workspace = Workspace(Path(), device=work.device, precision=work.precision)
+        compile = "auto" if given is None else False
+        self.workspace = Workspace(Path(), device=work.device, precision=work.precision, compile=compile)
         prepare_process(work.device)  # as Fit.run does
         self.objective = objective_of(work, dropout).to(work.device)
         self.model = self.objective.model
@@ -111,6 +113,8 @@ class Trainer:
         optimizer = Adam(betas=list(BETAS), eps=EPSILON).build(self.objective)
         self.learner = Learner(self.objective, self.objective, optimizer, CLIP)
         self.learner.at(1, rate)
+        if self.workspace.compile:
+            compile_layers(self.objective)
 
     def prepared(self, batch: Batch) -> Batch:
         """Add what is given to a batch."""
@@ -138,7 +142,7 @@ class Trainer:
 
 def batch_of(waveforms: Tensor) -> Batch:
     """Make a batch."""
-    speech = Padded(waveforms, torch.full((len(waveforms),), waveforms.shape[1]))
+    speech = Padded(waveforms, torch.full((len(waveforms),), waveforms.shape[1]), full=True)
     return Batch({"speech": speech}, ids=[str(number) for number in range(len(waveforms))])
 
 
@@ -156,7 +160,7 @@ def setup() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     given = work.drawn()
     batches = [batch_of(sounds(work.rows, work.seconds))]
     told, repeat = training.worker(
-        lambda dropout, rate: Trainer(work, dropout, rate, None if dropout else given),
+        lambda dropout, rate: Trainer(work, dropout, rate, None) if dropout else Trainer(work.exact, 0.0, rate, given),
         batches,
         batch_of(sounds(*setting.CHECKED)),
         work.rows * work.seconds,

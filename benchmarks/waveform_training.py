@@ -1,9 +1,9 @@
 """Pre-training steps of wav2vec 2.0, from waveforms in memory, beside transformers and fairseq.
 
 All arms have the same model with the same parameters, and their losses must agree before and after some updates: for
-these, masks and distractors are given, and codes are chosen without noise. Where time is taken they are drawn: here and
-by fairseq in the step, for transformers before it, as its collator does in another process. Left out is what not all
-three have: the penalty, and the factor of gradients that reach the convolutions.
+these, masks and distractors are given, codes are chosen without noise, and precision is single. Where time is taken
+they are drawn: here and by fairseq in the step, for transformers before it, as its collator does in another process.
+Left out is what not all three have: the penalty, and the factor of gradients that reach the convolutions.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import json
 import random
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from benchmarks.side_by_side import Arm, Benchmark, fairseq_python
 from benchmarks.speech_training import RATE, swelling
-from benchmarks.text_training import CLOSE, LOOSE, peak
+from benchmarks.text_training import CLOSE, peak
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,6 +55,15 @@ class Work:
         """Read the first argument of the command line."""
         return cls(**json.loads(sys.argv[1]))
 
+    @property
+    def exact(self) -> Work:
+        """The same in single precision, in which losses are compared.
+
+        In bf16 libraries choose other codes for some frames, and after Adam's first update, which is as large whatever
+        the gradient is, losses were 4.57 (ours) and 4.29 (transformers) on an H100; in fp32 both are 4.567.
+        """
+        return replace(self, precision="fp32")
+
     def drawn(self) -> Drawn:
         """Return masks and distractors of the rows that losses are compared on, equally many of each row."""
         rows, seconds = CHECKED
@@ -87,12 +96,11 @@ def frames_of(samples: int) -> int:
 def compared(name: str, title: str, work: Work) -> Benchmark:
     """Return a benchmark of ours, transformers and fairseq, with the matrix peak."""
     fairseq = fairseq_python()
-    tolerance = CLOSE if work.precision == "fp32" else LOOSE
 
     def arm(who: str, python: str = sys.executable, ours: bool = False) -> Arm:
         command = ["-m", f"benchmarks.waveform_{who}", json.dumps(asdict(work))]
         matrix = f"matrix peak {work.precision}"
-        return Arm(f"{who} {work.precision}", command, python, ours=ours, peak=matrix, tolerance=tolerance)
+        return Arm(f"{who} {work.precision}", command, python, ours=ours, peak=matrix, tolerance=CLOSE)
 
     arms = [arm("ours", ours=True), arm("transformers")]
     if fairseq:

@@ -131,7 +131,7 @@ def setup() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     work = Work.of_argument()
     np.random.seed(1)
     return worker(
-        lambda dropout, rate: Trainer(work, dropout, rate, check=not dropout),
+        lambda dropout, rate: Trainer(work if dropout else work.exact, dropout, rate, check=not dropout),
         [with_drawn(sounds(work.rows, work.seconds), work)],
         with_given(sounds(*setting.CHECKED), work, work.drawn()),
         work.rows * work.seconds,

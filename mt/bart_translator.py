@@ -97,7 +97,7 @@ class ForeignEncoder(Described, nn.Module):
         x = states.values
         if self.positions is not None:
             x = x + self.positions(x.shape[1], like=x)
-        return Padded(drop(self.norm(x), self.dropout, self.training), tokens.lengths)
+        return Padded(drop(self.norm(x), self.dropout, self.training), tokens.lengths, full=tokens.full)
 
 
 class FirstStep(Selected):

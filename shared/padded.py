@@ -19,10 +19,12 @@ class Padded:
     Attributes:
         values: (B, L, ...); what stands beyond a row's length is padding and carries no meaning.
         lengths: (B,) int64, on the same device as ``values``; every length is at most L.
+        full: whether no row has padding, where that is known without asking the device for the lengths.
     """
 
     values: Tensor
     lengths: Tensor
+    full: bool = field(default=False, compare=False, kw_only=True)
     _mask: Tensor | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -38,7 +40,7 @@ class Padded:
         """Pad tensors of shape (L_i, ...) with ``padding`` to the longest of them."""
         lengths = torch.tensor([len(sequence) for sequence in sequences], dtype=torch.int64)
         values = torch.nn.utils.rnn.pad_sequence(list(sequences), batch_first=True, padding_value=padding)
-        return cls(values, lengths)
+        return cls(values, lengths, full=bool(values.shape[1]) and len(set(lengths.tolist())) == 1)
 
     @property
     def mask(self) -> Tensor:
@@ -48,6 +50,11 @@ class Padded:
             object.__setattr__(self, "_mask", positions[None, :] < self.lengths[:, None])
         assert self._mask is not None
         return self._mask
+
+    @property
+    def needs_no_mask(self) -> bool:
+        """True if attention to all elements is known to be right, and on a device that is quicker without a mask."""
+        return self.full and self.values.device.type != "cpu"
 
     @property
     def device(self) -> torch.device:
@@ -60,21 +67,24 @@ class Padded:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Padded:
         """Copy to a device."""
-        return Padded(
-            self.values.to(device, non_blocking=non_blocking), self.lengths.to(device, non_blocking=non_blocking)
-        )
+        values, lengths = (x.to(device, non_blocking=non_blocking) for x in (self.values, self.lengths))
+        return Padded(values, lengths, full=self.full)
 
     def pin_memory(self) -> Padded:
         """Pin both tensors, so that a copy to the device need not wait."""
-        return Padded(self.values.pin_memory(), self.lengths.pin_memory())
+        return Padded(self.values.pin_memory(), self.lengths.pin_memory(), full=self.full)
 
     def select(self, rows: Tensor) -> Padded:
         """Take rows (R,) int64, with repetition if asked; L stays."""
-        return Padded(self.values.index_select(0, rows), self.lengths.index_select(0, rows))
+        return Padded(self.values.index_select(0, rows), self.lengths.index_select(0, rows), full=self.full)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Padded:
         """Replace the values by ``function(values)``, which keeps B and L."""
-        return Padded(function(self.values), self.lengths)
+        return Padded(function(self.values), self.lengths, full=self.full)
+
+    def never_empty(self) -> Padded:
+        """Return the same with at least one element in each row, of whatever its padding holds."""
+        return Padded(self.values, self.lengths.clamp(min=1), full=self.full)
 
     def keep(self, mask: Tensor, least: int = 0) -> Padded:
         """Keep the real elements that ``mask`` marks, in their order, and cut to the longest row.

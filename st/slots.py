@@ -117,8 +117,8 @@ class SlotEncoder(Encoder):
     ) -> tuple[Padded, dict[int, Padded]]:
         """Encode x (B, S, D): the slots (B, M, D), all real, and the states of tapped layers (B, S, D)."""
         encoded, tapped = super().forward(x, memories=memories, prompts=prompts)
-        states = Padded(encoded.values, encoded.lengths.clamp(min=1))
+        states = encoded.never_empty()
         slots = self.slots.to(encoded.values.dtype).expand(len(encoded), -1, -1)
         for layer in self.memory_layers:
             slots = layer(slots, states)
-        return Padded(self.memory_norm(slots), torch.full_like(encoded.lengths, slots.shape[1])), tapped
+        return Padded(self.memory_norm(slots), torch.full_like(encoded.lengths, slots.shape[1]), full=True), tapped

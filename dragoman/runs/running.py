@@ -136,10 +136,14 @@ def intention(recipe: Recipe) -> str:
 
 @contextmanager
 def _algorithms(workspace: Workspace) -> Iterator[None]:
-    """Let torch use deterministic algorithms only, if that is asked for; before the GPU is first used."""
+    """Let torch use deterministic algorithms only, or TF32, if that is asked for; before the GPU is first used."""
     import torch
 
     before = torch.are_deterministic_algorithms_enabled()
+    tf32 = workspace.tf32 and workspace.device.startswith("cuda")
+    products = torch.get_float32_matmul_precision()
+    if tf32:
+        torch.set_float32_matmul_precision("high")
     if workspace.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, cuBLAS is refused
     torch.use_deterministic_algorithms(before or workspace.deterministic)
@@ -147,6 +151,8 @@ def _algorithms(workspace: Workspace) -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
+        if tf32:
+            torch.set_float32_matmul_precision(products)
 
 
 def _begin(recipe: Recipe, workspace: Workspace, restart: Sequence[str]) -> None:

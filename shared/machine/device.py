@@ -30,6 +30,7 @@ class Machine:
         device: "auto", "cpu", "cuda", "cuda:1", "mps"; of several processes, each has the GPU of its local rank.
         precision: "fp32", "bf16", "fp16", or "auto": bf16 on GPUs that have it, else fp32; on a CPU also "int8", for
             searches with a trained model.
+        tf32: multiply float32 on a GPU by TF32, where it has that: 10 bits of mantissa, float32's range.
         compile: compile layers and losses (torch.compile); "auto" becomes True on a GPU of CUDA where that can be done.
         deterministic: use only algorithms that give the same bits each time; an operation without one is an error.
         workers: processes that read data beside the training process.
@@ -42,6 +43,7 @@ class Machine:
 
     device: str = "auto"
     precision: str = "auto"
+    tf32: bool = False
     compile: bool | str = "auto"
     deterministic: bool = False
     workers: int = 1

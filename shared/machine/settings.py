@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -48,6 +49,7 @@ def prepare_process(device: str | torch.device) -> None:
         # and keeps it for ever. Batches of training, and the steps of a search, are new shapes; torch's other kernels
         # take any.
         torch.backends.cuda.enable_cudnn_sdp(False)
+        warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # the key tf32 says whether they are wanted
 
 
 def keep_freed_memory(device: str | torch.device = "cpu") -> bool:

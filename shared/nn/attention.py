@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dragoman.shared.annotations import Checked
-from dragoman.shared.nn import cpu
+from dragoman.shared.nn import cpu, kernels
 from dragoman.shared.nn.linear import Linear
 from dragoman.shared.padded import Padded
 from dragoman.shared.ranges import PositiveInt, ShareBelowOne
@@ -62,26 +62,30 @@ class KeysValues:
         keys: (B, H, S, d).
         values: (B, H, S, d).
         mask: (B, 1, 1, S) bool, or (B, 1, L, S) for each query, True where a key may be attended; every row has one. Or
-            what is added to scores, 0 or -inf in the type of the keys, which kernels make of it at each call.
+            what is added to scores, 0 or -inf in the type of the keys, which kernels make of it at each call. None: all
+            may be.
     """
 
     keys: Tensor
     values: Tensor
-    mask: Tensor
+    mask: Tensor | None
 
     def for_many_calls(self) -> KeysValues:
         """Return the same, with each head's keys and values in one piece and the mask as what is added to scores."""
-        return KeysValues(self.keys.contiguous(), self.values.contiguous(), added(self.mask, self.keys.dtype))
+        mask = None if self.mask is None else added(self.mask, self.keys.dtype)
+        return KeysValues(self.keys.contiguous(), self.values.contiguous(), mask)
 
     def restricted(self, seen: Tensor) -> KeysValues:
         """Return the same for L queries of which each may attend where ``seen`` (B or 1, L, S) bool is True as well."""
-        if self.mask.dtype == torch.bool:
-            return KeysValues(self.keys, self.values, self.mask & seen[:, None])
-        return KeysValues(self.keys, self.values, self.mask + added(seen[:, None], self.mask.dtype))
+        mask = seen[:, None]
+        if self.mask is not None:
+            mask = self.mask & mask if self.mask.dtype == torch.bool else self.mask + added(mask, self.mask.dtype)
+        return KeysValues(self.keys, self.values, mask)
 
     def select(self, rows: Tensor) -> KeysValues:
         """Take sentences (B',) int64."""
-        return KeysValues(*(tensor.index_select(0, rows) for tensor in (self.keys, self.values, self.mask)))
+        mask = None if self.mask is None else self.mask.index_select(0, rows)
+        return KeysValues(self.keys.index_select(0, rows), self.values.index_select(0, rows), mask)
 
 
 def added(mask: Tensor, dtype: torch.dtype) -> Tensor:
@@ -197,13 +201,13 @@ class MultiHeadAttention(Checked, nn.Module):
             is_causal=causal,
             scale=None if self.scaled else 1.0,
         )
-        # Which kernel is the quickest depends on shapes, on which compiled code must not depend.
+        # What is compiled for a processor must not depend on shapes.
         if queries.device.type == "cpu" and not torch.compiler.is_compiling():
             if cpu.attends_in_float32(queries, keys):
                 return in_float32(kernel, queries, keys, values, mask)
             if cpu.attends_by_products(queries, causal=causal):
                 return by_products(queries, keys, values, mask, scaled=self.scaled)
-        return kernel(queries, keys, values)
+        return kernels.attend(kernel, queries, keys, values, mask)
 
 
 def in_float32(
@@ -337,7 +341,7 @@ class MemoryAttention(MultiHeadAttention):
     def remember(self, memory: Padded) -> KeysValues:
         """Project a memory (B, S, memory_width), every row of which has at least one element."""
         keys, values = self.split(self.keys_values(memory.values), 2)
-        return KeysValues(keys, values, memory.mask[:, None, None, :])
+        return KeysValues(keys, values, None if memory.needs_no_mask else memory.mask[:, None, None, :])
 
     def forward(self, x: Tensor, memory: KeysValues, seen: Tensor | None = None) -> Tensor:
         """Attend from x (R, L, D) to the memory of B sentences; rows i K to (i + 1) K - 1 belong to sentence i.
@@ -360,8 +364,9 @@ class MemoryAttention(MultiHeadAttention):
         """Return how much x (B, L, D) attends to the memory of B sentences: (B, H, L, S), which sums to 1 over S."""
         memory = memory if seen is None else memory.restricted(seen)
         queries = self.queries(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        mask = added(memory.mask, queries.dtype) if memory.mask.dtype == torch.bool else memory.mask
         scores = queries @ memory.keys.transpose(2, 3)
         if self.scaled:
             scores = scores / queries.shape[-1] ** 0.5
-        return (scores + mask).float().softmax(-1)
+        if (mask := memory.mask) is not None:
+            scores = scores + (added(mask, queries.dtype) if mask.dtype == torch.bool else mask)
+        return scores.float().softmax(-1)

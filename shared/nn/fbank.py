@@ -111,7 +111,7 @@ class Fbank(Described, nn.Module):
         # A row's frames stay in a CPU's cache, a batch's do not.
         at_once = 1 if values.device.type == "cpu" else max(1, len(values))
         features = torch.cat([self._features(rows) for rows in values.split(at_once)])
-        result = Padded(features, self.lengths(waveforms.lengths))
+        result = Padded(features, self.lengths(waveforms.lengths), full=waveforms.full)
         return result.map(lambda x: x * result.mask[..., None])
 
     def _features(self, waveforms: Tensor) -> Tensor:
@@ -166,7 +166,7 @@ class UtteranceNorm(Described, nn.Module):
         if self.variances:
             variance = centred.square().sum(1, keepdim=True) / (count - self.correction).clamp(min=1) + self.epsilon
             x = x * variance.clamp(min=self.SMALLEST_VARIANCE).rsqrt()
-        return Padded(x, features.lengths)
+        return Padded(x, features.lengths, full=features.full)
 
 
 class GlobalNorm(Described, nn.Module):
@@ -187,4 +187,4 @@ class GlobalNorm(Described, nn.Module):
     def forward(self, features: Padded) -> Padded:
         """Normalise features (B, T, F) float32; the padding becomes 0, the mean."""
         x = (features.values - self.mean) / self.deviation
-        return Padded(x * features.mask[..., None], features.lengths)
+        return Padded(x * features.mask[..., None], features.lengths, full=features.full)

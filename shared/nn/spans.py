@@ -116,4 +116,4 @@ class SpanMasking(Described, nn.Module):
     def hide(self, x: Padded, frames: Tensor, channels: Tensor | None = None) -> Padded:
         """Put the trained vector in the place of given frames (B, S), and zero into channels (B, D), both bool."""
         values = torch.where(frames[..., None], self.vector.to(x.values.dtype), x.values)
-        return Padded(values if channels is None else values.masked_fill(channels[:, None], 0), x.lengths)
+        return x.map(lambda _: values if channels is None else values.masked_fill(channels[:, None], 0))

@@ -115,4 +115,4 @@ class SpeechEmbedding(Described, nn.Module):
             values = values + self.positions(values.shape[1], like=values)
         if self.type_vector is not None:
             values = self.type_vector(values)
-        return Padded(dropout(values, self.dropout, self.training), x.lengths)
+        return Padded(dropout(values, self.dropout, self.training), x.lengths, full=x.full)

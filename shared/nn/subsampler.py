@@ -82,7 +82,7 @@ class Conv1dSubsampler(Described, HalvingSubsampler):
         for convolution in self.convolutions:
             # Features are in single precision even where the model is not.
             values = (x.values * x.mask[..., None]).transpose(1, 2).to(cast(nn.Conv1d, convolution).weight.dtype)
-            x = Padded(F.glu(convolution(values), dim=1).transpose(1, 2), self.halved(x.lengths))
+            x = Padded(F.glu(convolution(values), dim=1).transpose(1, 2), self.halved(x.lengths), full=x.full)
         return x
 
 
@@ -116,7 +116,7 @@ class ConvolutionalStem(Described, nn.Module):
         # Features are in single precision even where the model is not.
         values = features.values.transpose(1, 2).to(self.first.weight.dtype) * mask
         values = F.gelu(self.first(values)) * mask
-        return Padded(F.gelu(self.second(values)).transpose(1, 2), self.lengths(features.lengths))
+        return Padded(F.gelu(self.second(values)).transpose(1, 2), self.lengths(features.lengths), full=features.full)
 
 
 class StackedFrames(Described, nn.Module):
@@ -152,4 +152,4 @@ class StackedFrames(Described, nn.Module):
         count = int(self.lengths(torch.tensor(values.shape[1])))
         values = F.pad(values, (0, 0, 0, max(0, count * self.stride - values.shape[1])))[:, : count * self.stride]
         stacked = values.unflatten(1, (count, self.stride)).flatten(2)
-        return Padded(self.projection(self.norm(stacked)), self.lengths(features.lengths))
+        return Padded(self.projection(self.norm(stacked)), self.lengths(features.lengths), full=features.full)

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from dragoman.shared.described import Described
 from dragoman.shared.machine.memory import refuse_over
+from dragoman.shared.nn import kernels
 from dragoman.shared.nn.attention import Prompts
 from dragoman.shared.nn.dropout import dropout
 from dragoman.shared.nn.layer import Depth, EncoderLayer, Layer, LayerCache
@@ -111,9 +112,10 @@ class Stack(Described, nn.Module):
         """Apply a layer to states (B, L, D), or in training leave it out."""
         if self.training and self.layer_drop and float(torch.rand((), device="cpu")) < self.layer_drop:
             return states
+        call = kernels.choosing(layer, states, given.get("memories") or {}) if self.training else layer
         if self.recompute and torch.is_grad_enabled():
-            return checkpoint(layer, states, use_reentrant=False, **given)
-        return layer(states, **given)
+            return cast(Tensor, checkpoint(call, states, use_reentrant=False, **given))
+        return call(states, **given)
 
     def leave(self, states: Tensor) -> Tensor:
         """Return what leaves the stack, of the last layer's states (B, L, D)."""
@@ -129,9 +131,10 @@ class Stack(Described, nn.Module):
         """
         if memories and set(memories) != set(self.memories):
             raise ValueError(f"the layers attend to {self.memories}, but the memories are {list(memories)}")
-        checked = {name: Padded(memory.values, memory.lengths.clamp(min=1)) for name, memory in memories.items()}
+        checked = {name: memory.never_empty() for name, memory in memories.items()}
         for memory in checked.values():
-            _ = memory.mask  # made here once for all layers, outside of what may be compiled
+            if not memory.needs_no_mask:
+                _ = memory.mask  # made here once for all layers, outside of what may be compiled
         return checked
 
 
@@ -192,23 +195,26 @@ class Encoder(Stack):
             The states (B, L, D) and those of the tapped layers.
         """
         checked = self.check(memories or {})
-        mask = self.mask(Padded(x.values, x.lengths.clamp(min=1)))
+        mask = self.mask(x.never_empty())
         states, tapped = x.values, {}
         length = states.shape[1]
         distances = {} if self.relative is None else {"relative": self.relative(length, length)}
         for number, layer in enumerate(self.layers):
             if number in self.taps:
-                tapped[number] = Padded(states, x.lengths)
+                tapped[number] = Padded(states, x.lengths, full=x.full)
             given = prompts[number] if prompts else None
             states = self.through(layer, states, mask=mask, memories=checked, prompts=given, **distances)
-        encoded = Padded(self.leave(states), x.lengths)
+        encoded = Padded(self.leave(states), x.lengths, full=x.full)
         if len(self.layers) in self.taps:
             tapped[len(self.layers)] = encoded
         return encoded, tapped
 
-    def mask(self, x: Padded) -> Tensor:
-        """Return what the elements of x (B, L, D), at least one a row, see: (B, L) the real ones, or (B, L, L) bool."""
-        return x.mask
+    def mask(self, x: Padded) -> Tensor | None:
+        """Return what the elements of x (B, L, D), at least one a row, see: (B, L) the real ones, or (B, L, L) bool.
+
+        None if all see all.
+        """
+        return None if x.needs_no_mask else x.mask
 
 
 class Decoder(Stack):

@@ -53,7 +53,7 @@ class WaveformNorm(Described, nn.Module):
         mean = waveforms.values.masked_fill(padding, 0).sum(1, keepdim=True) / count
         centred = (waveforms.values - mean).masked_fill(padding, 0)
         variance = centred.square().sum(1, keepdim=True) / count
-        return Padded(centred * (variance + self.epsilon).rsqrt(), waveforms.lengths)
+        return Padded(centred * (variance + self.epsilon).rsqrt(), waveforms.lengths, full=waveforms.full)
 
 
 class Convolution(Checked, nn.Module):
@@ -184,7 +184,7 @@ class WaveformConvolutions(Described, nn.Module):
                 lengths = cast(Convolution, layer).lengths(lengths)
         if values.requires_grad and self.gradient_scale != 1:
             values.register_hook(lambda gradient: gradient * self.gradient_scale)
-        return Padded(values.transpose(1, 2), lengths)
+        return Padded(values.transpose(1, 2), lengths, full=waveforms.full)
 
 
 class ConvolutionalPositions(Described, nn.Module):
@@ -293,7 +293,7 @@ class WaveformEmbedding(Described, nn.Module):
         if self.masking is not None:
             x = self.masking(x) if masked is None else self.masking.hide(x, masked)
         values = self.norm(x.values + self.positions(x))
-        return Padded(dropout(values, self.dropout, self.training), x.lengths)
+        return Padded(dropout(values, self.dropout, self.training), x.lengths, full=x.full)
 
 
 class SoundEmbedding(Protocol):

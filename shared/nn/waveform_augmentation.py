@@ -89,7 +89,7 @@ class WaveformAugmentation(Described, nn.Module):
                 values = self._add_noise(values, speech)
             if _drawn(self.chunk_share):
                 values = self._drop_chunks(values, speech)
-        return Padded(torch.where(speech.mask, values, speech.values), speech.lengths)
+        return speech.map(lambda plain: torch.where(speech.mask, values, plain))
 
     def check_libraries(self) -> None:
         """Refuse to distort anything without speechbrain; a model folder is read and translates without it.

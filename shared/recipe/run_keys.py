@@ -17,6 +17,7 @@ from dragoman.shared.recipe.tree import COMMAND_LINE, Node
 OPTIONS: dict[str, tuple[Any, Any, str]] = {
     "device": (str, "auto", "auto, cpu, cuda, cuda:1, mps"),
     "precision": (str, "auto", "auto (bf16 on GPUs that have it), fp32, bf16, fp16"),
+    "tf32": (bool, False, "fp32 products of 10 bits of mantissa, on GPUs that have TF32: several times as fast"),
     "compile": (bool | Literal["auto"], "auto", "compile layers and losses: auto (on GPUs), True, False"),
     "deterministic": (bool, False, "only algorithms that give the same bits each time; slower on GPUs"),
     "grad_accumulation_factor": (int, 1, "batches per update and process"),
@@ -29,7 +30,7 @@ OPTIONS: dict[str, tuple[Any, Any, str]] = {
 RUN_KEYS: dict[str, type] = {"output_folder": str, "seed": int}
 #: The place of values that no file gives.
 DEFAULT = "default"
-RUN_OPTIONS = ("device", "precision", "compile", "deterministic", "debug", "noprogressbar", "workers")
+RUN_OPTIONS = ("device", "precision", "tf32", "compile", "deterministic", "debug", "noprogressbar", "workers")
 #: Keys that say where and how something is run, not what; so do those that end in _folder, but for other runs' folders,
 #: and those of trackers, whatever phase has them.
 NOT_OF_A_RESULT = ("seed", "device", "noprogressbar", "workers", "output_folder")

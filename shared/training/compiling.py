@@ -15,8 +15,11 @@ from dragoman.shared.nn.layer import EncoderLayer
 
 BACKEND = "inductor"
 #: How many versions of a layer are compiled before the rest runs uncompiled. Lengths are dynamic, but a batch of one
-#: row, a first step, evaluation, or another set of memories each need their own.
-VERSIONS = 16
+#: row, a first step, evaluation, another set of memories, or another kernel of attention each need their own.
+VERSIONS = 24
+#: What chooses kernels of attention (shared/nn/kernels.py) may be in code that torch keeps on disk: what it is given is
+#: a part of the code's name there.
+CACHED = ("torch.nn.attention._sdpa_kernel", "torch.nn.attention._backend_from_string")
 
 
 def loss_backend(machine: Machine) -> str | None:
@@ -36,5 +39,6 @@ def compile_layers(objective: nn.Module, *, backend: str = BACKEND) -> None:
     if on_cpu and backend == BACKEND and not shutil.which(compiler):
         raise UsageError(f"compile: on a CPU it needs a C++ compiler, and there is no {compiler} (see CXX)")
     torch._dynamo.config.recompile_limit = VERSIONS
+    torch._inductor.config.unsafe_marked_cacheable_functions |= dict.fromkeys(CACHED, "1")
     for layer in layers:
         layer.compile(dynamic=True, backend=backend)

@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
-from benchmarks import gpu
+from benchmarks import first_tries, gpu
 from benchmarks.gpu import STEPS, Step, of_comparison, of_program, of_tests, run
 from benchmarks.graphics import busy, missing
 
@@ -40,7 +41,7 @@ def test_a_step_that_fails_leaves_the_others_alone_and_its_last_lines(tmp_path, 
     assert found["wrong"]["status"] == "failed" and found["wrong"]["exit_code"] == 1
     assert found["wrong"]["says"] == ["before", "no such thing"] and found["good"]["status"] == "passed"
     assert found["good"]["found"] == {"speed": 3} and "says" not in found["good"]
-    assert "no such thing" in capsys.readouterr().out and "== wrong" in (tmp_path / "log.txt").read_text()
+    assert "no such thing" in capsys.readouterr().out and "-c" in (tmp_path / "logs" / "wrong.txt").read_text()
 
 
 def test_a_program_that_leaves_nothing_behind_has_failed(tmp_path):
@@ -72,17 +73,72 @@ def test_without_time_a_step_is_named_and_what_was_found_before_stays(tmp_path, 
 
 
 def test_the_command_ends_with_an_error_if_a_step_has_none_of_its_tests_run(tmp_path, monkeypatch):
-    suite = '<testsuite><testcase name="a"><skipped message="no GPU"/></testcase></testsuite>'
-    (tmp_path / "junit.xml").write_text(f"<testsuites>{suite}</testsuites>")
-    assert of_tests(tmp_path) == {"passed": 0, "failed": [], "skipped": {"a": "no GPU"}}
-    suite = '<testsuite><testcase name="a"/><testcase name="b"><failure>x</failure></testcase></testsuite>'
-    (tmp_path / "junit.xml").write_text(suite)
-    assert of_tests(tmp_path) == {"passed": 1, "failed": ["b"], "skipped": {}}
     monkeypatch.setattr(gpu, "STEPS", [Step("none", ["-c", "pass"], 9, lambda folder: {"passed": 0})])
     monkeypatch.setattr("sys.argv", ["gpu", "--device", "cpu", "--out", str(tmp_path)])
     with pytest.raises(SystemExit) as end:
         gpu.main()
     assert end.value.code == 1
+
+
+TESTS = """
+import os, time, pytest
+
+def test_right():
+    pass
+
+def test_wrong():
+    assert 1 + 1 == 3, "no such thing"
+
+def test_left_out():
+    pytest.skip("no GPU")
+
+def test_long():
+    time.sleep(600)
+"""
+
+
+def test_what_tests_found_before_time_was_up_is_known(tmp_path, monkeypatch):
+    (tmp_path / "test_some.py").write_text(TESTS)
+    monkeypatch.setattr(gpu, "SLOWER", 1)
+    options = ["-m", "pytest", "-p", "no:cacheprovider", "-p", "benchmarks.noting", "--rootdir", str(tmp_path)]
+    some = Step("some", [*options, "-c", os.devnull, str(tmp_path)], 20, of_tests)
+    assert run([some], device="cpu", folder=tmp_path / "out", minutes=1) == ["some"]
+    record = steps_of(tmp_path / "out")["some"]
+    assert record["status"] == "stopped after 20 s"
+    assert record["found"]["passed"] == 1 and record["found"]["failed"].keys() == {"test_wrong"}
+    assert "no such thing" in record["found"]["failed"]["test_wrong"]
+    assert record["found"]["skipped"] == {"test_left_out": "Skipped: no GPU"}
+
+
+def test_steps_of_a_group_run_at_the_same_time_on_a_gpu(tmp_path, monkeypatch):
+    """Each waits for what the other writes."""
+    waits = (
+        "import pathlib, sys, time\nown, other = map(pathlib.Path, sys.argv[2:])\nown.touch()\n"
+        "while not other.exists():\n    time.sleep(0.05)\n" + WRITES
+    )
+    monkeypatch.setattr(gpu, "RESULTS", tmp_path / "results")
+    files = [str(tmp_path / name) for name in "ab"]
+    steps = [
+        Step(name, ["-c", waits, "{folder}", *order], 30, of_program, group="both")
+        for name, order in (("one", files), ("two", files[::-1]))
+    ]
+    assert run(steps, device="cuda", folder=tmp_path, minutes=1) == []
+
+
+def test_results_of_a_comparison_on_a_gpu_go_where_the_tables_are_written_from(tmp_path, monkeypatch):
+    result = {"unit": "target tokens", "absent": {}, "arms": {}}
+    writes = f"import pathlib, sys; pathlib.Path(sys.argv[1], 'x.h100.json').write_text({json.dumps(result)!r})"
+    monkeypatch.setattr(gpu, "RESULTS", tmp_path / "results")
+    step = Step("x", ["-c", writes, "{folder}"], 30, of_comparison)
+    assert run([step], device="cpu", folder=tmp_path / "cpu", minutes=1) == [] and not gpu.RESULTS.exists()
+    assert run([step], device="cuda", folder=tmp_path / "cuda", minutes=1) == []
+    for place in (tmp_path / "cpu" / "results", tmp_path / "cuda" / "results", gpu.RESULTS):
+        assert json.loads((place / "x.h100.json").read_text()) == result
+
+
+def test_each_call_is_a_part_and_the_recipes_are_all_shared_out():
+    shares = [step.given["DRAGOMAN_RECIPES_SHARE"] for step in gpu.PARTS["recipes"]]
+    assert shares == [f"{number}/16" for number in range(16)] and gpu.PARTS["decides"][0].name == "machine"
 
 
 def test_every_step_has_a_program_and_its_own_name(tmp_path):
@@ -135,3 +191,21 @@ def test_processes_of_tests_find_packages_where_the_tests_do():
     assert done.stdout.strip().split(os.pathsep) == [str(gpu.ROOT), str(gpu.ROOT), "/somewhere"]
     starting = [path for path in (gpu.ROOT / "tests").rglob("*.py") if '"PYTHONPATH": str(' in path.read_text()]
     assert [path for path in starting if path != Path(__file__)] == []
+
+
+def test_what_no_card_has_run_is_tried_and_a_try_that_raises_loses_no_others(monkeypatch, capsys):
+    def broken(device: str) -> float:
+        raise RuntimeError("no kernel image")
+
+    tries = {"first": (lambda _: 0.5, 1e-3), "second": (broken, 1.0), "third": (first_tries.product_added, 1e-9)}
+    monkeypatch.setattr(first_tries, "TRIES", tries)
+    found = first_tries.tried("cpu")
+    assert [one["right"] for one in found.values()] == [False, False, True]
+    assert found["second"]["raised"] == "RuntimeError: no kernel image"
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines] == [["WRONG", "first"], ["WRONG", "second"], ["right", "third"]]
+    assert gpu.summary({"tries": found}) == "3 tried; wrong: first, second"
+
+
+def test_a_difference_by_hand():
+    assert first_tries.off(torch.tensor([1.0, 3.0]), torch.tensor([1.5, -2.0])) == 2.5

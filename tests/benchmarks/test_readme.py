@@ -22,19 +22,25 @@ def cells():
     return {(row, head): cell for row, *told in rows for head, cell in zip(heads, told, strict=True)}, heads
 
 
+def gpu(result):
+    """Return the GPU of a result; "" if it was measured without."""
+    return "".join({arm["ready"]["gpu"] for arm in result["arms"].values() if arm["ready"].get("gpu")})
+
+
+def column(result):
+    """Return the head of the column of a result."""
+    host = result["machine"]
+    name = host["processor"].replace("(R)", "").partition(" Processor")[0]
+    return f"on {gpu(result) or ', '.join([name, host['vectors'][-1]])}"
+
+
 def test_every_ratio_of_the_readme_is_that_of_a_file():
     told, heads = cells()
     checked = 0
     for (text, head), cell in told.items():
         (row,) = [row for row in ROWS if row.text == text]
-        maker, vectors = head.removeprefix("on ").split()[0], head.rpartition(", ")[2]
-        fitting = [
-            result
-            for result in RESULTS
-            if result["name"] == row.benchmark
-            and result["machine"]["processor"].startswith(maker)
-            and result["machine"]["vectors"][-1] == vectors
-        ]
+        fitting = [result for result in RESULTS if result["name"] == row.benchmark and column(result) == head]
+        fitting = [result for result in fitting if {*result["arms"]} & {*row.others} and (not row.gpu or gpu(result))]
         assert len(fitting) == bool(cell), f"{text}, {head}: python -m benchmarks report"
         for result in fitting:
             seconds = {name: [one["seconds"] for one in arm["repetitions"]] for name, arm in result["arms"].items()}
@@ -65,6 +71,26 @@ def test_only_what_was_measured_has_a_row_and_where_we_are_slower_is_told():
     lines = speed([new, old]).splitlines()
     assert lines[0] == "| times as fast as | on AMD EPYC, avx2 | on Intel Xeon, avx512f |"
     assert lines[2:] == ["| speech translation, beam 5, float32 |  | fairseq 0.8 |"]
+
+
+def test_a_gpu_has_a_column_of_its_own_beside_that_of_its_processor():
+    host = {"processor": "Intel(R) Xeon(R) Processor @ 2.80GHz", "vectors": ["avx2", "avx512f"]}
+
+    def result(name, gpu, **seconds):
+        arms = {arm: {"ready": {"gpu": gpu}, "repetitions": [{"seconds": s}]} for arm, s in seconds.items()}
+        arms = {arm.replace("_", " "): values for arm, values in arms.items()}
+        return {"name": name, "machine": host, "arms": arms}
+
+    found = [
+        result("translation_fixed", "NVIDIA H100", ours=3.0, ours_bf16=2.0, transformers_bf16=9.0),
+        result("translation_fixed", None, ours=3.0, ours_bf16=2.0, transformers=6.0, transformers_bf16=9.0),
+        result("gpu_text_big", "NVIDIA H100", ours_bf16_compiled=2.0, transformers_bf16=2.8),
+    ]
+    assert speed(found).splitlines()[::2] == [
+        "| times as fast as | on Intel Xeon, avx512f | on NVIDIA H100 |",
+        "| training step, Transformer big, bf16 |  | transformers 1.4 |",
+        "| translation, beam 5, bf16, 12 tokens, on a GPU |  | transformers 4.5 |",
+    ]
 
 
 def test_a_page_without_marks_is_refused(tmp_path):

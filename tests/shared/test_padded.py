@@ -143,3 +143,12 @@ def test_refused_lengths_are_shown():
     with pytest.raises(TypeError, match="^lengths must be int64, not torch.int32$"):
         Padded(torch.zeros(1, 3), torch.tensor([1], dtype=torch.int32))
     assert Padded.from_sequences([torch.tensor([1]), torch.tensor([2, 3])]).values.tolist() == [[1, 0], [2, 3]]
+
+
+def test_rows_without_padding_are_known_to_be_full_and_stay_so():
+    full = padded([1, 2], [3, 4])
+    same = [full.to("cpu"), full.select(torch.tensor([1])), full.map(torch.neg), full.never_empty()]
+    assert full.full and all(one.full for one in same)
+    assert not padded([1, 2], [3]).full and not padded([], []).full
+    assert not Padded(full.values, full.lengths).full  # nobody asks the device
+    assert not full.needs_no_mask  # a CPU's kernels give other bits without one

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import dragoman.runs.restarting
+from benchmarks.fake_cuda import believed
 from dragoman import DataError, Recipe, UsageError
 from dragoman.runs.nested import RunRecipe
 from dragoman.runs.running import is_finished, run_recipe
@@ -245,6 +246,19 @@ def test_deterministic_holds_while_the_run_does(recipe, monkeypatch, asked):
     run_recipe(recipe(deterministic=asked))
     assert seen == [asked] * 3 and not torch.are_deterministic_algorithms_enabled()
     assert ("CUBLAS_WORKSPACE_CONFIG" in os.environ) == asked
+
+
+@pytest.mark.parametrize(
+    ("tf32", "device", "inside"),
+    [(True, "cuda:0", "high"), (False, "cuda:0", "highest"), (True, "cpu", "highest")],
+)
+def test_tf32_is_for_products_on_a_gpu_while_the_run_is(recipe, monkeypatch, tf32, device, inside):
+    """As torch names it, "high" is TF32."""
+    seen = []
+    monkeypatch.setattr(Append, "run", lambda *_: seen.append(torch.get_float32_matmul_precision()))
+    with believed():
+        run_recipe(recipe(tf32=tf32, device=device, precision="fp32", compile=False))
+    assert seen == [inside] * 3 and torch.get_float32_matmul_precision() == "highest"
 
 
 def test_what_killed_runs_left_half_written_is_swept(recipe, tmp_path):

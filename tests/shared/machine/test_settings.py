@@ -3,9 +3,11 @@
 import platform
 import subprocess
 import sys
+from unittest.mock import patch
 
 import pytest
 import torch
+from torch._inductor.compile_fx import _warn_tf32_disabled
 
 from dragoman.shared.errors import DataError
 from dragoman.shared.machine.settings import enough_memory, prepare_process
@@ -98,3 +100,12 @@ def test_kernels_that_plan_for_each_shape_are_not_asked_on_a_gpu(monkeypatch):
     assert asked == []
     prepare_process("cuda:1")
     assert asked == [False]
+
+
+def test_torchs_advice_about_tf32_is_not_passed_on(recwarn):
+    """torch's text, as inductor gives it to whoever compiles in fp32."""
+    prepare_process("cuda:1")
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    with patch.multiple(torch.cuda, is_available=lambda: True, get_device_capability=lambda: (9, 0)):
+        _warn_tf32_disabled.__wrapped__()
+    assert not recwarn.list
