@@ -3,8 +3,8 @@
 import os
 
 import pytest
-from dragoman.shared.run.running import run_recipe
 
+from dragoman.runs.running import run_recipe
 from tests.conftest import GPU_TEST_DEVICE
 from tests.recipes.test_devices import last_training
 from tests.recipes.test_recipes import NAMES, folder_of_its_own, load, small  # noqa: F401
