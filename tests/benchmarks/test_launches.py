@@ -13,8 +13,11 @@ from torch.utils.checkpoint import checkpoint
 from benchmarks.fake_cuda import FakeCuda, OnCuda, TwoDevicesError, UnknownValueError
 from benchmarks.launches import KNOWN, RESULTS, WAITS, Counter, main
 from benchmarks.operators import over_many
+from dragoman.exchange.huggingface.log_mel import LogMel
 from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.fbank import Fbank
 from dragoman.shared.objectives.cross_entropy import label_smoothed_cross_entropy
+from dragoman.shared.padded import Padded
 from dragoman.shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
 
 VALUES = pytest.mark.parametrize("values", [True, False], ids=["with values", "without"])
@@ -250,6 +253,16 @@ def test_a_machine_is_believed_to_have_the_device(tmp_path):
     with FakeCuda(values=False):
         place = Workspace(tmp_path, compile=False)
     assert place.device == "cuda:0" and place.precision == "bf16"
+
+
+@pytest.mark.parametrize("features", [Fbank(), LogMel(seconds=1.0)], ids=["fbank", "log mel"])
+def test_what_features_keep_for_a_device_goes_with_it(features):
+    waveform = Padded(torch.randn(1, 8000) / 9, torch.tensor([8000]))
+    expected = features(waveform).values
+    for _ in range(2):
+        with FakeCuda(values=True):
+            values = features(Padded(waveform.values.to("cuda"), waveform.lengths.to("cuda"))).values
+            torch.testing.assert_close(values.cpu(), expected)
 
 
 # -- figures ---------------------------------------------------------------------------------------------------------
