@@ -96,7 +96,7 @@ TEXT = [
     System("BERT-fused", "mt/bert_fused.py", "bert_fused", "mt/frozen.py"),
     System("APT", "mt/apt.py", "apt lm_low", "mt/apt_layers.py mt/apt_distillation.py mt/divergence.py"),
     System("Graformer", "mt/graformer.py", "graft mt_many ted/mt mlm_many lm_many"),
-    System("LaSS", "mt/lass.py", "lass lass_new lass_tuned", "mt/pruning.py shared/phases/fitting_each.py"),
+    System("LaSS", "mt/lass.py", "lass lass_new lass_tuned", "mt/pruning.py mt/fitting_each.py"),
     System("SGA", "mt/sga.py", "sga"),
     System("Back-translation", "mt/back_translation.py", "back_translation mt_low"),
     System("Unsupervised translation", "mt/unsupervised.py", "unsupervised"),

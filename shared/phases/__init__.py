@@ -3,13 +3,10 @@
 from dragoman.shared.phases.aligning import AlignSpeech, ReadWords
 from dragoman.shared.phases.assembling import Assemble
 from dragoman.shared.phases.averaging import Average
-from dragoman.shared.phases.comparing import CompareInputs
 from dragoman.shared.phases.evaluating import Evaluate, Rescore
-from dragoman.shared.phases.fitting_each import FitEach
 from dragoman.shared.phases.generating import Generate
 from dragoman.shared.phases.linking import AlignWords
 from dragoman.shared.phases.manifests import Prepare, Write
-from dragoman.shared.phases.measuring import MeasureFeatures
 from dragoman.shared.phases.pieces import CountPieces, TrainTokenizer
 from dragoman.shared.phases.quality import Quality
 from dragoman.shared.phases.retrieving import PairDistance, Pictures, Retrieve, WordAccuracy, WordSimilarity
@@ -23,13 +20,10 @@ __all__ = [
     "AlignWords",
     "Assemble",
     "Average",
-    "CompareInputs",
     "CountPieces",
     "Evaluate",
     "Fit",
-    "FitEach",
     "Generate",
-    "MeasureFeatures",
     "MeasureTerms",
     "PairDistance",
     "Pictures",

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from dragoman import DataError, Manifest, UsageError
+from dragoman.mt.fitting_each import FitEach
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.machine.workspace import Phase, Workspace
-from dragoman.shared.phases import FitEach
 from dragoman.shared.training.initialise import Initialise
 from dragoman.shared.training.tracking import check_libraries
 from tests.shared.recipe_parts import Slab

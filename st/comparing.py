@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import Budget
-from dragoman.shared.evaluation.modalities import input_vectors, plot_pairs
 from dragoman.shared.evaluation.representations import retrieved
 from dragoman.shared.evaluation.scores import Score
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases.evaluating import MeasureManifests
 from dragoman.shared.ranges import Range
 from dragoman.shared.systems.system import System
+from dragoman.st.modalities import input_vectors, plot_pairs
 
 
 class CompareInputs(MeasureManifests):

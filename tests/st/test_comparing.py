@@ -6,7 +6,7 @@ from dragoman import DataError, Manifest, UsageError
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.phases import CompareInputs
+from dragoman.st.comparing import CompareInputs
 from tests.shared.training.conftest import World
 from tests.small import refuses
 

@@ -11,8 +11,8 @@ from dragoman import DataError, Manifest, System, UsageError
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.batches.stream import Budget
-from dragoman.shared.evaluation.modalities import input_vectors, plot_pairs
 from dragoman.shared.machine.workspace import Workspace
+from dragoman.st.modalities import input_vectors, plot_pairs
 from tests.shared.training.conftest import World, small_model
 from tests.small import refuses
 

@@ -12,8 +12,8 @@ from dragoman import DataError, Manifest, UsageError
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.fbank import Fbank, GlobalNorm
-from dragoman.shared.phases import MeasureFeatures
 from dragoman.shared.training.initialise import FeatureStatistics
+from dragoman.st.measuring import MeasureFeatures
 from tests.small import refusal, refuses
 
 

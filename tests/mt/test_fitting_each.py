@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from dragoman import Manifest, System, UsageError
+from dragoman.mt.fitting_each import FitEach
 from dragoman.shared.batches.stream import Budget, Stream
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
-from dragoman.shared.phases import Fit, FitEach
+from dragoman.shared.phases import Fit
 from dragoman.shared.training.checkpoints import Checkpoints
 from dragoman.shared.training.initialise import Initialise
 from dragoman.shared.training.optimizer import Adam
