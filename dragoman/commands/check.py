@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dragoman.commands.inspection import Checked, check_corpus, check_manifests
 from dragoman.commands.prepare import corpora
+from dragoman.runs.prechecks import try_values
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.errors import DataError, UsageError, plural
 from dragoman.shared.machine.progress import progress
@@ -62,7 +63,7 @@ def _is_recipe(target: str) -> bool:
 
 
 def check_recipe(source: str, overrides: Sequence[str]) -> None:
-    """Check all phases of a recipe, and of each of its arms: paths, arguments, types and references.
+    """Check all phases of a recipe, and of each of its arms: paths, arguments, types, references and values.
 
     Args:
         source: a file, or the name of an installed recipe.
@@ -78,4 +79,12 @@ def check_recipe(source: str, overrides: Sequence[str]) -> None:
         missing = Recipe.load(source, given).placeholders  # up to who runs it
         arm = Recipe.load(source, [*given, *(word for key in missing for word in (f"--{key}", key.upper()))])
         arm.check()
+        _try_values(arm)
         print(f"{' '.join([arm.name, *words])}: {', '.join(arm.phases)}")
+
+
+def _try_values(recipe: Recipe) -> None:
+    try_values(recipe)
+    for phase in recipe.plan.values():
+        if phase.inner is not None:
+            _try_values(phase.inner)

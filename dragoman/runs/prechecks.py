@@ -46,7 +46,7 @@ def check_values(
         DataError: for a file, folder or manifest that an unfinished phase reads, that does not exist, and that no phase
             writes.
     """
-    tried = {name: _tried(recipe, phase) for name, phase in recipe.plan.items()}
+    tried = try_values(recipe)
     output = Path(recipe.value("output_folder"))
     phases = {name: trial.result for name, trial in tried.items() if trial.result is not None}
     written = [*written, output, *(folder for phase in phases.values() for folder in _outputs(phase))]
@@ -64,6 +64,18 @@ def check_values(
     for name in todo:
         _check_machine(tried[name], _described(recipe, name), device)
     return list(written)
+
+
+def try_values(recipe: Recipe) -> dict[str, Trial]:
+    """Build what every phase is built of, on a device without memory, as far as nothing has run yet.
+
+    Returns:
+        What could be built, by phase.
+
+    Raises:
+        UsageError: for a value that the constructor of some object refuses.
+    """
+    return {name: _tried(recipe, phase) for name, phase in recipe.plan.items()}
 
 
 def _tried(recipe: Recipe, phase: PlannedPhase[Recipe]) -> Trial:

@@ -51,8 +51,9 @@ def find(source: str | Path) -> tuple[Path, str, str]:
     """
     path = Path(source)
     if path.is_file():
-        names = {file.resolve(): name for name, file in installed()}
-        return path, str(source), names.get(path.resolve(), path.stem)
+        file, folder = path.resolve(), _installed_folder().resolve()
+        name = file.relative_to(folder).with_suffix("").as_posix() if file.is_relative_to(folder) else path.stem
+        return path, str(source), name
     installed_recipe = _installed_one(str(source))
     if installed_recipe is None:
         recipes = [name for name, file in installed() if not is_base(file)]
@@ -64,7 +65,8 @@ def find(source: str | Path) -> tuple[Path, str, str]:
 def _installed_one(source: str) -> tuple[str, Path] | None:
     """Return the installed recipe of a name: own/mt, own/mt.yaml or recipes/own/mt.yaml."""
     name = source.removeprefix("recipes/").removesuffix(".yaml")
-    return next(((recipe, file) for recipe, file in installed() if recipe == name), None)
+    file = _installed_folder() / f"{name}.yaml"
+    return (name, file) if name == os.path.normpath(name) and ".." not in file.parts and os.path.isfile(file) else None
 
 
 def header(path: Path) -> str:

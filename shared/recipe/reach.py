@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Any
@@ -105,7 +105,7 @@ def check_object(node: Node, way: str, thing: Any) -> None:
         place: str | None = thing.__name__
     elif callable(thing):
         place = getattr(thing, "__module__", None)
-        if inspect.isbuiltin(thing) and way.startswith("torch.nn.") and _within(place or "torch", "torch"):
+        if inspect.isbuiltin(thing) and way.startswith("torch.nn.") and _is_within(place or "torch", ("torch",)):
             return  # in C
     else:
         return
@@ -130,14 +130,14 @@ def _refuse(node: Node, what: str) -> None:
 
 
 def _is_open(path: str) -> bool:
-    if any(_within(path, place) for place in CLOSED):
+    if _is_within(path, CLOSED):
         return False
-    roots = (*OPEN, *packages(), *_readers())
-    return any(_within(path, root) for root in roots) or _is_own(path.partition(".")[0])
+    return _is_within(path, (*OPEN, *packages(), *_readers())) or _is_own(path.partition(".")[0])
 
 
-def _within(path: str, place: str) -> bool:
-    return path == place or path.startswith(place + ".")
+@lru_cache(maxsize=4096)
+def _is_within(path: str, places: tuple[str, ...]) -> bool:
+    return any(path == place or path.startswith(place + ".") for place in places)
 
 
 @cache

@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from itertools import dropwhile
 from typing import Any
 
 from dragoman.shared.errors import shortened
@@ -179,7 +179,7 @@ class Resolver:
         self._done: dict[int, Node] = {}
         self._sizes: dict[int, int] = {}  # a text counts once more for every hundred characters
         self._copied = 0
-        self._open: list[Node] = []
+        self._open: dict[int, Node] = {}
 
     def resolve(self, node: Node) -> Node:
         """Return the node with all references in it followed.
@@ -189,16 +189,16 @@ class Resolver:
         """
         if id(node) in self._done:
             return self._done[id(node)]
-        if any(node is other for other in self._open):
-            start = next(i for i, other in enumerate(self._open) if other is node)
-            node.refuse("refers to itself: " + " -> ".join(n.key for n in [*self._open[start:], node]))
+        if id(node) in self._open:
+            circle = dropwhile(lambda other: other is not node, self._open.values())
+            node.refuse("refers to itself: " + " -> ".join(other.key for other in [*circle, node]))
         if len(self._open) == DEPTH:
             node.refuse(f"is nested more than {DEPTH} levels deep when references are followed")
-        self._open.append(node)
+        self._open[id(node)] = node
         try:
             result = self._resolve(node)
         finally:
-            self._open.pop()
+            del self._open[id(node)]
         self._done[id(node)] = result
         self._check_size(node, result)
         return result
@@ -261,7 +261,7 @@ class Resolver:
         self._copied += size
         if self._copied > MOST_VALUES:
             node.refuse(f"copies make more than {MOST_VALUES:,} values")
-        result = _copied(target, {})
+        result = target.copied()
         self._sizes[id(result)] = size
         return result
 
@@ -279,7 +279,9 @@ class Resolver:
         for depth, part in enumerate(part.strip().removesuffix("]") for part in keys.split("[")):
             while reached.tag in ("!ref", "!copy") and (whole := _REFERENCE.fullmatch(reached.value.strip())):
                 reached = self._find(whole[1], reached)
-            inside = {str(name): child for name, child in reached.items()}
+            inside = reached.value
+            if not isinstance(inside, dict):
+                inside = {str(name): child for name, child in reached.items()}
             if part not in inside:
                 node.refuse(f"{node.tag} <{reference}>: no key {part!r}{nearest(part, inside)}")
             if depth == 0:
@@ -292,18 +294,6 @@ class Resolver:
             name = Node(attribute, "", node.place, node.key, node.own)
             return Node([reached, name], "!apply:getattr", node.place, node.key, node.own)
         return reached
-
-
-def _copied(node: Node, done: dict[int, Node]) -> Node:
-    """Copy a tree; what stands in it twice is one node there, too."""
-    if id(node) not in done:
-        value = node.value
-        if isinstance(value, dict):
-            value = {name: _copied(child, done) for name, child in value.items()}
-        elif isinstance(value, list):
-            value = [_copied(child, done) for child in value]
-        done[id(node)] = replace(node, value=value)
-    return done[id(node)]
 
 
 def within(text: str, place: str) -> bool:

@@ -103,6 +103,10 @@ class Node:
         elif isinstance(self.value, list):
             yield from enumerate(self.value)
 
+    def copied(self) -> Node:
+        """Return a copy of the tree; what stands in it twice is one node there, too."""
+        return _copied(self, {})
+
     def walk(self) -> Iterator[Node]:
         """Yield this node and all inside, each once."""
         seen: set[int] = set()
@@ -113,6 +117,17 @@ class Node:
                 seen.add(id(node))
                 yield node
                 todo.extend(child for _, child in node.items())
+
+
+def _copied(node: Node, done: dict[int, Node]) -> Node:
+    if id(node) not in done:
+        value = node.value
+        if isinstance(value, dict):
+            value = {name: _copied(child, done) for name, child in value.items()}
+        elif isinstance(value, list):
+            value = [_copied(child, done) for child in value]
+        done[id(node)] = Node(value, node.tag, node.place, node.key, node.own, node.source, node.off, node.comment)
+    return done[id(node)]
 
 
 def nearest(name: object, candidates: Iterable[object], *, few: int = 8) -> str:
@@ -147,6 +162,12 @@ def read(path: Path, shown: str, *, own: bool = True) -> Node:
 
 def read_text(text: str, shown: str, *, own: bool = True) -> Node:
     """Read the text of a recipe; see :func:`read`."""
+    return _converted(text, shown, own).copied()
+
+
+@lru_cache(maxsize=1024)
+def _converted(text: str, shown: str, own: bool) -> Node:
+    """Return the tree of a text, which nobody changes: recipes that run others read the same bases again and again."""
     root = _Reader(text, shown, own).read("")
     if not isinstance(root.value, dict) or root.tag:
         raise UsageError(f"{shown}: a recipe is a mapping of keys to values")
@@ -172,12 +193,6 @@ def parse_value(text: str, key: str) -> Node:
     return node
 
 
-@lru_cache(maxsize=1024)
-def _composed(text: str) -> Any:
-    """Return the nodes of a text, which nobody changes: recipes that run others read the same bases again and again."""
-    return ruamel.yaml.YAML(typ="safe", pure=True).compose(text)
-
-
 class _Reader:
     def __init__(self, text: str, shown: str, own: bool, *, in_tuple: bool = False) -> None:
         self.text = text
@@ -194,7 +209,7 @@ class _Reader:
         if problem:
             self.refuse(key, *problem)
         try:
-            root = _composed(self.text)
+            root = self.yaml.compose(self.text)
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             self.refuse(key, mark.line + 1 if mark else None, f"not YAML: {error.problem or error.context}", error)

@@ -1,9 +1,10 @@
-"""All arms of all installed recipes: each is checked as a run checks it, and nothing is trained."""
+"""All installed recipes and their arms: each is checked as a run checks it, and nothing is trained."""
 
 from pathlib import Path
 
 import pytest
 
+from dragoman.commands.check import check_recipe
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.recipe.recipe import Recipe
 from tests.recipes.installed import RECIPES
@@ -20,12 +21,17 @@ def load(name, arm):
 
 
 @pytest.mark.recipes
+@pytest.mark.parametrize("name", RECIPES)
+def test_no_value_of_a_recipe_or_an_arm_is_refused(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    check_recipe(name, [])
+
+
+@pytest.mark.recipes
 @pytest.mark.parametrize("name", WITH_ARMS)
-def test_the_arms_of_a_recipe_can_be_run(name, tmp_path, monkeypatch):
+def test_arms_have_folders_of_their_own(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arms = {arm: load(name, arm) for arm in RECIPES[name].arms}
-    for arm in arms.values():
-        arm.check()
     folders = {arm: recipe.value("output_folder") for arm, recipe in arms.items()}
     assert RECIPES[name].value("output_folder", lenient=True) not in folders.values()
     assert len({*folders.values()}) == len(arms)
