@@ -16,6 +16,15 @@ from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.text.surrogates import printable
 
 
+#: For keys that are up to who runs a recipe, and that not any word can be the value of.
+STAND_INS = {
+    "source_language": "en",
+    "target_language": "de",
+    "more_manifests": "[more.arrow]",
+    "made_rows": "[made.arrow]",
+}
+
+
 def check(targets: list[str], *, root: Path | None, workers: int, listen: bool, arguments: list[str]) -> None:
     """Print what is wrong or strange about a corpus or manifests, or check a recipe.
 
@@ -77,7 +86,8 @@ def check_recipe(source: str, overrides: Sequence[str]) -> None:
     for words in ([], *arms):
         given = [*overrides, *words]
         missing = Recipe.load(source, given).placeholders  # up to who runs it
-        arm = Recipe.load(source, [*given, *(word for key in missing for word in (f"--{key}", key.upper()))])
+        filled = {key: STAND_INS.get(key, key.upper()) for key in missing}
+        arm = Recipe.load(source, [*given, *(word for key, value in filled.items() for word in (f"--{key}", value))])
         arm.check()
         _try_values(arm)
         print(f"{' '.join([arm.name, *words])}: {', '.join(arm.phases)}")

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from dragoman import Manifest, Recipe
+from dragoman.runs.prechecks import try_values
 from dragoman.runs.running import run_recipe
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import Loader
@@ -118,6 +119,7 @@ def folder_of_its_own(tmp_path, monkeypatch):
 def test_full_size(name):
     recipe = load(name)
     own = vocabulary(recipe.value("pieces"), "en, de, fr, <bt>")
+    try_values(recipe)  # of all phases
     recipe = load(name, **dict.fromkeys(TOKENIZERS & {*recipe.keys}, own))
     with torch.device("meta"):
         fit = recipe.plan["fit"].build()
