@@ -261,6 +261,11 @@ class WaveformEmbedding(Described, nn.Module):
         self.dropout = dropout
         self.frame_dropout = frame_dropout
 
+    @property
+    def stride(self) -> int:
+        """The number of samples from one vector to the next."""
+        return self.convolutions.hop
+
     def lengths(self, samples: Tensor) -> Tensor:
         """Return how many frames rows of `samples` samples have, (B,) int64."""
         return self.convolutions.lengths(samples)
@@ -304,6 +309,11 @@ class SoundEmbedding(Protocol):
         """The width of its vectors, D."""
         ...
 
+    @property
+    def stride(self) -> int:
+        """The number of samples from one vector to the next."""
+        ...
+
     def lengths(self, samples: Tensor) -> Tensor:
         """Return how many vectors rows of `samples` samples have, (B,) int64."""
         ...
@@ -331,19 +341,21 @@ class WaveformEncoder(Described, nn.Module):
         self.embedding = embedding
         self.encoder = encoder
         self.width = encoder.width
-        windows = isinstance(embedding, SpeechEmbedding) and embedding.window is not None
-        self._stride = cast(SpeechEmbedding, embedding).stride if windows else None
+        self._windows = isinstance(embedding, SpeechEmbedding) and embedding.window is not None
+
+    @property
+    def hop(self) -> int:
+        """The number of samples from one state to the next."""
+        return self.embedding.stride
 
     def lengths(self, samples: Tensor) -> Tensor:
         """Return how many states rows of `samples` samples have, (B,) int64."""
-        if self._stride is None:
-            return self.embedding.lengths(samples)
-        return (-(-samples // self._stride)).clamp(min=1)
+        return (-(-samples // self.hop)).clamp(min=1) if self._windows else self.embedding.lengths(samples)
 
     def forward(self, speech: Padded) -> Padded:
         """Encode waveforms (B, N) in [-1, 1]: (B, S, D)."""
         states = self.encoder(self.embedding(speech))[0]
-        if self._stride is None:
+        if not self._windows:
             return states
-        longest = -(-speech.values.shape[1] // self._stride)
+        longest = -(-speech.values.shape[1] // self.hop)
         return Padded(states.values[:, : max(1, longest)], self.lengths(speech.lengths))

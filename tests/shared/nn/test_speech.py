@@ -201,7 +201,10 @@ def test_speech_embedding_knows_its_lengths_and_lies_below_an_encoder() -> None:
     encoder = Encoder(layer=Layer(width=8, heads=2, feedforward=8, dropout=0.0), layers=1).eval()
     below = WaveformEncoder(embedding=embedding, encoder=encoder).eval()
     torch.testing.assert_close(below(speech).values, encoder(embedding(speech))[0].values)
-    assert below.width == 8
+    assert below.width == 8 and below.hop == 640  # one state for each vector of the embedding
+    above = SpeechEmbedding(frontend=below, subsampler=Conv1dSubsampler(inputs=8, channels=8, width=4, kernels=[3]))
+    assert (above.hop, above.stride) == (640, 1280)
+    assert above.lengths(torch.tensor([9000 + 1280])) == above.lengths(torch.tensor([9000])) + 1
 
 
 def test_hidden_frames_are_heard_as_the_mean_of_their_row() -> None:

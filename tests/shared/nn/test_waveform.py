@@ -62,6 +62,13 @@ def encoder(large: bool, kernel: int = 6, **convolutions) -> WaveformEncoder:
     )
 
 
+def test_a_state_comes_every_hop() -> None:
+    """By counting: a longer row has one state more for each hop."""
+    model = encoder(large=True)
+    rows = torch.arange(4000, 4000 + 9 * model.hop, model.hop)
+    assert model.lengths(rows).diff().tolist() == [1] * 8
+
+
 def ours_from(theirs: nn.Module, large: bool, kernel: int = 6, **convolutions) -> tuple[WaveformEncoder, dict]:
     """Return our model with their weights, and their parameters by our names."""
     ours = encoder(large, kernel, **convolutions)
