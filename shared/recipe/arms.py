@@ -57,7 +57,9 @@ def names_of_arms(arms: Node) -> Iterator[str]:
         yield from (f"{name}{PLUS}{inner}" for inner in names_of_arms(arm.value.get(ARMS, Node({}))))
 
 
-def lay_arms(root: Node, arms: Node, chosen: Node | None, lay: Callable[[Node, Node], None]) -> list[Node]:
+def lay_arms(
+    root: Node, arms: Node, chosen: Node | None, lay: Callable[[Node, Node], None], *, placed: bool = False
+) -> list[Node]:
     """Lay arms over a recipe, give the run a folder of theirs, and return the values of their keys.
 
     Args:
@@ -65,6 +67,7 @@ def lay_arms(root: Node, arms: Node, chosen: Node | None, lay: Callable[[Node, N
         arms: its arms.
         chosen: the names of those to lay, joined by :data:`PLUS`; None for none.
         lay: lays the bases that a node names over a recipe.
+        placed: who runs the recipe says where all results go, so that an arm's own place for them does not count.
 
     Raises:
         UsageError: for an arm that the recipe does not have, or keys.
@@ -82,7 +85,7 @@ def lay_arms(root: Node, arms: Node, chosen: Node | None, lay: Callable[[Node, N
             lay(root, arm.value.pop(BASE))
         arms = replace(arms, value=arms.value | take_arms(root).value | take_arms(arm).value)
         given += [*_laid(root, arm)]
-        if root.value.get("results_folder") is results or _output(root) == folder:
+        if placed or root.value.get("results_folder") is results or _output(root) == folder:
             name_run(root, name, "--arm")
     return given
 

@@ -125,7 +125,8 @@ class Recipe:
         name_folder(root, path)
         start = start_options(pairs(overrides), inside=handed_on or bool(above))
         arms = take_arms(root)
-        changed, given = {}, lay_arms(root, arms, start.arm, layers.lay)
+        placed = any(key.replace("-", "_") == "results_folder" for key, _ in start.values)
+        changed, given = {}, lay_arms(root, arms, start.arm, layers.lay, placed=placed)
         add_to_path(layers.folders)
         for key, value in start.values:
             if isinstance(value, Node) and not handed_on:  # of a recipe that runs this one

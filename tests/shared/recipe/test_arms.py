@@ -227,6 +227,7 @@ def test_a_key_of_an_arm_may_lose_its_use_by_another_arm_alone(load):
 def test_each_arm_is_put_into_the_folder_unless_results_have_another(laid):
     assert laid("--arm", "gone+slow").value("output_folder") == "runs/mine/laid-gone-slow/1"
     assert laid("--arm", "other").value("output_folder") == "runs/other/laid/1"
+    assert laid("--arm", "other", "--results_folder", "here").value("output_folder") == "here/laid-other/1"
     assert (
         laid("--arm", "slow+other+gone", "--run", "again").value("output_folder") == "runs/other/laid-slow-gone-again/1"
     )
