@@ -72,7 +72,13 @@ TEXT = [
         "Transformer, text to text", "recipes/base/text.yaml", "mt mt_small text/finetune", "shared/nn/transformer.py"
     ),
     System("Multilingual translator", "recipes/text/multilingual_mt.yaml", "multilingual_mt", "shared/batches/find.py"),
-    System("BART and mBART", "mt/bart.py", "mt_from_mbart mt_from_mbart_wide mbart mbart_wide bart", "mt/noise.py"),
+    System(
+        "BART and mBART",
+        "mt/bart.py",
+        "mt_from_mbart mt_from_mbart_wide mt_from_mbart_even mbart mbart_wide mbart_even bart transfer",
+        "mt/noise.py shared/phases/evaluating_each.py",
+        "evaluate/*",
+    ),
     System("BART before a foreign encoder", "mt/bart_translator.py", "mt_from_bart bart_ro-en"),
     System("MASS", "mt/mass.py", "*from_mass mass"),
     System("CSP", "mt/csp.py", "*from_csp csp", "mt/covering.py mt/forms.py"),
