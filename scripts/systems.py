@@ -96,6 +96,7 @@ TEXT = [
     System("Induced lexicons", "mt/mapping.py", "lexicon", "mt/word2vec.py mt/induction.py", "accuracy"),
     System("XLM", "recipes/base/xlm.yaml", "*from_xlm xlm mlm", "shared/nn/joined.py shared/objectives/masked.py"),
     System("ALM", "mt/alm.py", "*from_alm alm", "mt/phrases.py"),
+    System("Begun from language models", "recipes/base/from_lm.yaml", "mt_from_lm"),
     System("XLM-T", "mt/xlmt.py", "xlmt xlmr"),
     System("VECO", "mt/veco.py", "*from_veco veco"),
     System("CTNMT", "mt/ctnmt.py", "ctnmt"),
