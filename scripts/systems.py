@@ -105,7 +105,7 @@ TEXT = [
     System("Graformer", "mt/graformer.py", "graft mt_many ted/mt mlm_many lm_many"),
     System("LaSS", "mt/lass.py", "lass lass_new lass_tuned", "mt/pruning.py mt/fitting_each.py"),
     System("SGA", "mt/sga.py", "sga"),
-    System("Back-translation", "mt/back_translation.py", "back_translation mt_low"),
+    System("Back-translation", "mt/back_translation.py", "back_translation back_translation_from_* mt_low"),
     System("Unsupervised translation", "mt/unsupervised.py", "unsupervised"),
     System("Language model", "recipes/base/lm.yaml", "lm", "shared/systems/combining.py"),
 ]
