@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.fields import Rows, TextField
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.errors import DataError, UsageError, plural
@@ -85,9 +85,9 @@ def check_metrics(metrics: Sequence[str], texts: Mapping[str, Sequence[str]] | N
 
 
 def translate_share(
-    system: System, manifest: Manifest, *, search: AnySearch, budget: Budget, workspace: Workspace
+    system: System, manifest: Rows, *, search: AnySearch, budget: Budget, workspace: Workspace
 ) -> dict[int, Hypothesis]:
-    """Translate this process's share of a manifest; return the best hypothesis of each row, without its tokens."""
+    """Translate this process's share of the rows; return the best hypothesis of each row, without its tokens."""
     share = {}
     with progress_bar(enabled=workspace.show_progress) as bar:
         task = bar.add_task("translating", total=-(-len(manifest) // workspace.world), status="")
