@@ -105,7 +105,11 @@ TEXT = [
     System("Graformer", "mt/graformer.py", "graft mt_many ted/mt mlm_many lm_many"),
     System("LaSS", "mt/lass.py", "lass lass_new lass_tuned", "mt/pruning.py mt/fitting_each.py"),
     System("SGA", "mt/sga.py", "sga"),
-    System("Back-translation", "mt/back_translation.py", "back_translation back_translation_from_* mt_low"),
+    System(
+        "Back-translation",
+        "mt/back_translation.py",
+        "back_translation back_translation_from_* finetune_back_translation mt_low",
+    ),
     System("Unsupervised translation", "mt/unsupervised.py", "unsupervised"),
     System("Language model", "recipes/base/lm.yaml", "lm", "shared/systems/combining.py"),
 ]
@@ -115,7 +119,13 @@ SPEECH = [
     System("Conformer", "shared/nn/conformer.py", "st_conformer asr_conformer"),
     System("Cascade", "st/cascade.py", "cascade cascade_* restorer", "st/marginal.py"),
     System("XSTNet", "st/xstnet.py", "xstnet", "shared/objectives/tasks.py"),
-    System("Chimera", "st/chimera.py", "chimera", "st/slots.py", "evaluate_text compare"),
+    System(
+        "Chimera",
+        "st/chimera.py",
+        "chimera",
+        "st/slots.py st/comparing.py st/modalities.py",
+        "evaluate_text compare",
+    ),
     System("COSTT", "st/costt.py", "costt", "st/tandem.py st/joined_text.py"),
     System("FAT-MLM and FAT-ST", "st/fat.py", "fat_st fat_mlm fat_*_waveform"),
     System("LUT", "st/lut.py", "lut mlm_source", "st/tandem.py"),
@@ -141,7 +151,7 @@ SPEECH = [
         "*",
         "laal",
     ),
-    System("Wait-k", "st/wait_k.py", "wait_k", phases="simulate", metrics="laal"),
+    System("Wait-k", "st/wait_k.py", "wait_k", "st/measuring.py", phases="simulate", metrics="laal"),
     System("LNA", "st/lna.py", "lna", phases="zero_shot"),
 ]
 SYSTEMS = {"Text": TEXT, "Speech": SPEECH}
