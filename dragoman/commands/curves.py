@@ -42,8 +42,7 @@ def run_curve(recipe: str, overrides: Sequence[str], *, over: str, into: Path | 
     if not key or not all(values) or len({*values}) < max(2, len(values)):
         raise UsageError(f"--over must be KEY=VALUE,VALUE,... with two values or more, each once, not {over!r}")
     arguments = {value: [*overrides, f"--{key}", value] for value in values}
-    loaded = {name: options[name] for name in ("seeds", "arm", "against") if name in options}
-    loaded = {"arm": None, "against": None} | loaded
+    loaded: dict[str, Any] = {name: options.get(name) for name in ("arm", "against")} | {"seeds": options["seeds"]}
     arms = {value: arms_of(recipe, words, **loaded) for value, words in arguments.items()}
     if len({folder(each.any_recipe) for both in arms.values() for each in both}) < sum(map(len, arms.values())):
         arguments = {value: [*words, "--run", f"{key}-{value}"] for value, words in arguments.items()}
