@@ -12,7 +12,8 @@ model would learn to copy.
 
 Differs from the authors' code: a word's languages, and its translations into one, are drawn evenly, where the code
 draws those that are fewer steps away more often; the code masks pieces, and words are masked here. A sentence and its
-copy in a batch count as different. A run whose batches have fewer than 16 rows is warned of.
+copy in a batch count as different. Pairs are read with replaced words alone, where the older script (mRASP's) keeps
+those as they are beside them. A run whose batches have fewer than 16 rows is warned of.
 
 Not established, and chosen here: the share of replaced words (0.9 and, of masks, 0.2 are those of the authors' second
 implementation; their script has 0.15), the depth of the dictionary of all languages (files of depth 1 to 3 were

@@ -20,8 +20,8 @@ counted as in pre-training; the blank is a symbol that is no text, with a new ve
 losses are means over tokens, not over sentences.
 
 Differs from the paper, as that code does: noise replaces tokens (:func:`corrupted`), 40 % by the mask, 30 % by any
-symbol and 30 % by a token of the sentence, where the paper deletes or repeats tokens (section 4.4), with shares that it
-does not give.
+symbol, of text or not, and 30 % by a token of the sentence, at every place, where the code spares <s>, </s> and
+padding, and where the paper deletes or repeats tokens (section 4.4), with shares that it does not give.
 
 Not established: the schedule of the learning rate.
 

@@ -13,20 +13,25 @@ A denoiser copies what it reads. So that it does not learn from its copies, it m
 language alone, for 1,000 steps (Liu et al. 2020, "Multilingual Denoising Pre-training for Neural Machine Translation",
 section 5.2: those that are not in less than 1 % of its monolingual text).
 
+Without pairs, a checkpoint is chosen by a round trip (Lample et al. 2018, "Unsupervised Machine Translation Using
+Monolingual Corpora Only", section 2.6): the mean over both languages of BLEU(y, T_ts(T_st(y))). Arm ``round_trip`` does
+so; else the last one is taken, since a translator that copies what it reads comes home without loss.
+
 Differs from the paper and XLM's code: both languages share all of encoder and decoder. Noise drops, moves (by up to
 three places, in the code two) and blanks whole words, in the code pieces. What is written for a sentence is limited by
 its own length, where the code takes the batch's longest. The weight of restoring ends at 0.001, not at 0.
 
 Not established: the number of updates; whether the 1 % are of texts, as here, or of pieces.
 
-Not implemented: choosing a checkpoint by the score of a round trip (the last is taken), phrase-based translation.
+Not implemented: phrase-based translation.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -34,7 +39,11 @@ import torch
 from dragoman.shared.annotations import Checked
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.evaluation.scoring import translate_share
+from dragoman.shared.generator import Hypothesis
+from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.objectives.parts import Part
 from dragoman.shared.objectives.tasks import TaskObjective
 from dragoman.shared.padded import Padded
@@ -45,6 +54,7 @@ from dragoman.shared.search.search import Search, ruled
 from dragoman.shared.systems.system import System
 from dragoman.shared.text.normalise import Normalizer
 from dragoman.shared.text.tokenizer import Tokenizer
+from dragoman.shared.training.validation import Validation
 
 
 class TargetPieces(Checked):
@@ -175,3 +185,62 @@ class OnTheFly(TaskObjective):
         source = Padded.from_sequences(rows, padding=self._field.padding).to(batch[self._name].device)
         sides = {self._field.side: made, written: batch.languages[self._field.side]}
         return replace(batch.with_fields(**{self._name: source}), languages=batch.languages | sides)
+
+
+class RoundTrip(Validation):
+    """Validate texts by their round trip: each is translated into the other language, and what comes out back again.
+
+    Scores compare a text with what comes home; translations of it that a manifest may have are not read. With
+    manifests of both languages they are averaged.
+
+    Args:
+        languages: the two.
+        options: those of :class:`Validation`, with a search and metrics.
+
+    Raises:
+        UsageError: if there are not two languages, or nothing to translate with.
+    """
+
+    def __init__(self, *, languages: Sequence[str], **options: Any) -> None:
+        super().__init__(**options)
+        if len({*languages}) != 2 or len(languages) != 2:
+            raise UsageError(f"a round trip is between two languages, not {', '.join(languages) or 'none'}")
+        if self.search is None:
+            raise UsageError("a round trip needs a search")
+        self.other = dict(zip(languages, reversed(languages), strict=True))
+
+    def translate(self, system: System, manifests: list[Manifest], workspace: Workspace) -> list[dict[int, Hypothesis]]:
+        """Return what this process's share of the texts is after the round trip.
+
+        Raises:
+            DataError: for a text in a third language.
+        """
+        return [self._trip(system, manifest, workspace) for manifest in manifests]
+
+    def references(self, manifest: Manifest) -> Manifest:
+        """Return the manifest whose references are the texts themselves."""
+        return manifest.turned()
+
+    def _trip(self, system: System, manifest: Manifest, workspace: Workspace) -> dict[int, Hypothesis]:
+        assert self.search is not None
+        there = [self._outward(row, manifest) for row in manifest]
+        abroad = translate_share(system, there, search=self.search, budget=self.budget, workspace=workspace)
+        numbers = sorted(abroad)
+        back = [
+            there[number]
+            | {"source_text": abroad[number].texts[system.output_name]}
+            | {"source_language": there[number]["target_language"], "target_language": there[number]["source_language"]}
+            for number in numbers
+        ]
+        alone = replace(workspace, rank=0, world=1)  # each process brings its own texts home
+        home = translate_share(system, back, search=self.search, budget=self.budget, workspace=alone)
+        return {number: home[place] for place, number in enumerate(numbers)}
+
+    def _outward(self, row: Row, manifest: Manifest) -> dict[str, Any]:
+        language = row["source_language"]
+        if language not in self.other:
+            one, two = self.other
+            raise DataError(
+                f"{manifest.path}: row {row['id']!r} is in {language}; the round trip is of {one} and {two}"
+            )
+        return {**row, "target_language": self.other[language]}

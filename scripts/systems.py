@@ -72,7 +72,13 @@ TEXT = [
         "Transformer, text to text", "recipes/base/text.yaml", "mt mt_small text/finetune", "shared/nn/transformer.py"
     ),
     System("Multilingual translator", "recipes/text/multilingual_mt.yaml", "multilingual_mt", "shared/batches/find.py"),
-    System("BART and mBART", "mt/bart.py", "mt_from_mbart mt_from_mbart_wide mbart mbart_wide bart", "mt/noise.py"),
+    System(
+        "BART and mBART",
+        "mt/bart.py",
+        "mt_from_mbart mt_from_mbart_wide mt_from_mbart_even mbart mbart_wide mbart_even bart transfer",
+        "mt/noise.py shared/phases/evaluating_each.py",
+        "evaluate/*",
+    ),
     System("BART before a foreign encoder", "mt/bart_translator.py", "mt_from_bart bart_ro-en"),
     System("MASS", "mt/mass.py", "*from_mass mass"),
     System("CSP", "mt/csp.py", "*from_csp csp", "mt/covering.py mt/forms.py"),
@@ -90,6 +96,7 @@ TEXT = [
     System("Induced lexicons", "mt/mapping.py", "lexicon", "mt/word2vec.py mt/induction.py", "accuracy"),
     System("XLM", "recipes/base/xlm.yaml", "*from_xlm xlm mlm", "shared/nn/joined.py shared/objectives/masked.py"),
     System("ALM", "mt/alm.py", "*from_alm alm", "mt/phrases.py"),
+    System("Begun from language models", "recipes/base/from_lm.yaml", "mt_from_lm"),
     System("XLM-T", "mt/xlmt.py", "xlmt xlmr"),
     System("VECO", "mt/veco.py", "*from_veco veco"),
     System("CTNMT", "mt/ctnmt.py", "ctnmt"),
@@ -98,7 +105,11 @@ TEXT = [
     System("Graformer", "mt/graformer.py", "graft mt_many ted/mt mlm_many lm_many"),
     System("LaSS", "mt/lass.py", "lass lass_new lass_tuned", "mt/pruning.py mt/fitting_each.py"),
     System("SGA", "mt/sga.py", "sga"),
-    System("Back-translation", "mt/back_translation.py", "back_translation mt_low"),
+    System(
+        "Back-translation",
+        "mt/back_translation.py",
+        "back_translation back_translation_from_* finetune_back_translation mt_low",
+    ),
     System("Unsupervised translation", "mt/unsupervised.py", "unsupervised"),
     System("Language model", "recipes/base/lm.yaml", "lm", "shared/systems/combining.py"),
 ]
@@ -108,7 +119,13 @@ SPEECH = [
     System("Conformer", "shared/nn/conformer.py", "st_conformer asr_conformer"),
     System("Cascade", "st/cascade.py", "cascade cascade_* restorer", "st/marginal.py"),
     System("XSTNet", "st/xstnet.py", "xstnet", "shared/objectives/tasks.py"),
-    System("Chimera", "st/chimera.py", "chimera", "st/slots.py", "evaluate_text compare"),
+    System(
+        "Chimera",
+        "st/chimera.py",
+        "chimera",
+        "st/slots.py st/comparing.py st/modalities.py",
+        "evaluate_text compare",
+    ),
     System("COSTT", "st/costt.py", "costt", "st/tandem.py st/joined_text.py"),
     System("FAT-MLM and FAT-ST", "st/fat.py", "fat_st fat_mlm fat_*_waveform"),
     System("LUT", "st/lut.py", "lut mlm_source", "st/tandem.py"),
@@ -134,7 +151,7 @@ SPEECH = [
         "*",
         "laal",
     ),
-    System("Wait-k", "st/wait_k.py", "wait_k", phases="simulate", metrics="laal"),
+    System("Wait-k", "st/wait_k.py", "wait_k", "st/measuring.py", phases="simulate", metrics="laal"),
     System("LNA", "st/lna.py", "lna", phases="zero_shot"),
 ]
 SYSTEMS = {"Text": TEXT, "Speech": SPEECH}

@@ -10,9 +10,9 @@ translates text as well: the text is forced as the transcript. ``recipes/base/co
 
 Differs from the paper: CTC's labels are pieces instead of phonemes, and its loss is a mean over labels, where the
 release sums over a sentence; convolutions instead of stacked frames. The CTC head may judge the transcript in the
-search (``search_ctc_weight``), and does in almanac/costt and own/costt. The second stage of these trains the acoustic
-encoder by CTC alone, as the authors' slides say; that of mustc/costt and covost2/costt trains all of the model, also by
-writing the transcript.
+search (``search_ctc_weight``), and does in almanac/costt and own/costt, but for the arms ``world2`` and ``from_mbart``
+of the first. The second stage of these trains the acoustic encoder by CTC alone, as the authors' slides say; that of
+mustc/costt and covost2/costt trains all of the model, also by writing the transcript.
 
 Differs from the release: it drops out what its semantic encoder reads, and has nothing to attend to where all labels
 are blank; here one state is kept. The template's confidence penalty is read by no line of the release, and is not here.

@@ -18,11 +18,14 @@ some; there is no projection between layers; the decoder attends by dot products
 layers begin as torch's do, with forget gates open. The second stage begins with the first one's matrix, and goes on
 training it.
 
-Not established, and chosen here: sizes, but for the numbers of layers, 4, 2 and 1, the module's defaults; weights 1 : 1
-: 1 of the losses, each a mean of a batch of its own; rate and updates; how paths are drawn (:class:`PathText`): as many
-states a piece as are drawn uniformly between ``fewest_states`` and ``most_states``, of which, beyond the pieces and the
-blank between equal ones, nine tenths are blanks (``blank_share``). A trained model reads a text as the path in the
-middle, spread evenly.
+Differs from the paper, second-hand: the paths that the text encoder reads of parallel text are predicted there, by a
+sequence-to-sequence model that has learned from transcripts and the recogniser's paths of them; here they are drawn.
+
+Not established, and chosen here (only abstract and introduction of the paper could be read): sizes, but for the numbers
+of layers, 4, 2 and 1, the module's defaults; weights 1 : 1 : 1 of the losses, each a mean of a batch of its own; rate
+and updates; how paths are drawn (:class:`PathText`): as many states a piece as are drawn uniformly between
+``fewest_states`` and ``most_states``, of which, beyond the pieces and the blank between equal ones, nine tenths are
+blanks (``blank_share``). A trained model reads a text as the path in the middle, spread evenly.
 
 Legend: B batch, L length, S states, E width of embeddings, D width, V vocabulary.
 """

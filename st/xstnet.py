@@ -11,7 +11,7 @@ external text, which is never dropped. ``recipes/base/xstnet.yaml`` composes thi
 symbol <audio> remains for this file.
 
 Differs from the paper: on Almanac the acoustic encoder is a recogniser's, not wav2vec 2.0. Differs from the release:
-source, target and output share vectors; there target and output do.
+source, target and output share vectors, there target and output do; encoders drop out 10 %, there 15 %.
 
 Not established: the rate of the first stage and the number of updates.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -89,6 +90,10 @@ def seeds(
         ),
     ] = None,
     phase: Annotated[str | None, typer.Option(help="evaluation phase to compare, if the recipe has several")] = None,
+    over: Annotated[
+        str | None,
+        typer.Option(help="key and values to run for, one after another, with a curve: low_pairs=100,300,1000"),
+    ] = None,
     into: Annotated[Path | None, typer.Option(help="output folder for results.jsonl and RESULTS.md")] = None,
     launcher: Annotated[
         str, typer.Option(help="command that starts each run, such as 'torchrun --nproc-per-node 8 --no-python'")
@@ -96,14 +101,17 @@ def seeds(
 ) -> None:
     """Run a recipe with several seeds: mean and spread, and significance against an arm of it or another.
 
-    Finished runs are skipped, interrupted runs resume. --key value overrides a key of both recipes.
+    Finished runs are skipped, interrupted runs resume. --key value overrides a key of both recipes; --over runs all for
+    each of several values of one, and draws the scores over them.
     """
+    from dragoman.commands.curves import run_curve
     from dragoman.commands.seeds import run_seeds
 
     numbers = [whole_number(number.strip()) for number in seeds.split(",")]
     if None in numbers:
         raise UsageError(f"--seeds must be numbers with commas between them, not {seeds!r}")
-    done = run_seeds(
+    run = run_seeds if over is None else partial(run_curve, over=over)
+    done = run(
         recipe,
         context.args,
         seeds=[number for number in numbers if number is not None],

@@ -79,6 +79,25 @@ class Arm:
         """The recipe with one of the seeds."""
         return next(iter(self.recipes.values()))
 
+    def tests(self, phase: str | None) -> dict[str, dict[int, Tested]]:
+        """Return what the runs that came to their end were tested on, by test set and seed; see :func:`tests_of`.
+
+        Raises:
+            DataError: if none did, or seeds were tested on different rows.
+        """
+        by_split: dict[str, dict[int, Tested]] = {}
+        for seed, recipe in self.recipes.items():
+            if is_finished(recipe):
+                for split, tested in tests_of(folder(recipe), phase).items():
+                    by_split.setdefault(split, {})[seed] = tested
+        if not by_split:
+            raise DataError(f"{shlex.join(self.words)}: no run was completed")
+        for by_seed in by_split.values():
+            first, *others = by_seed.values()
+            for other in others:
+                check_same_test(first, other)
+        return by_split
+
     def named(self, name: str = "") -> dict[str, Any]:
         """Return what rows of results call it, under "recipe", "arm" and "keys", or ``name`` and two such keys."""
         prefix = f"{name}_" if name else ""
@@ -101,6 +120,25 @@ def _named(arm: str | None) -> list[str]:
 def folder(recipe: Recipe) -> Path:
     """Return the folder of a recipe's run."""
     return Path(recipe.value("output_folder"))
+
+
+def arms_of(
+    recipe: str, overrides: Sequence[str], *, seeds: Sequence[int], arm: str | None, against: str | None
+) -> list[Arm]:
+    """Return a recipe with several seeds, and a control if there is one; the arguments are those of :func:`run_seeds`.
+
+    Raises:
+        UsageError: if seeds are not different numbers, or as :meth:`Arm.load`.
+    """
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise UsageError(f"seeds must be different numbers, not {','.join(map(str, seeds)) or 'none'}")
+    arms = [Arm.load("A", [recipe, *overrides, *_named(arm)], seeds)]
+    if against is not None:
+        name, *keys = shlex.split(against) or [""]
+        is_arm = name.partition(PLUS)[0] in arms[0].any_recipe.arms
+        other = [recipe, *overrides, *_named(name)] if is_arm else [name, *overrides]
+        arms.append(Arm.load("B", [*other, *keys], seeds))
+    return arms
 
 
 def run_seeds(
@@ -139,14 +177,7 @@ def run_seeds(
         DataError: if no run of a recipe came to its end.
         Interrupted: after Ctrl-C; runs can go on from where they were.
     """
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise UsageError(f"seeds must be different numbers, not {','.join(map(str, seeds)) or 'none'}")
-    arms = [Arm.load("A", [recipe, *overrides, *_named(arm)], seeds)]
-    if against is not None:
-        name, *keys = shlex.split(against) or [""]
-        is_arm = name.partition(PLUS)[0] in arms[0].any_recipe.arms
-        other = [recipe, *overrides, *_named(name)] if is_arm else [name, *overrides]
-        arms.append(Arm.load("B", [*other, *keys], seeds))
+    arms = arms_of(recipe, overrides, seeds=seeds, arm=arm, against=against)
     print("\n".join(map(str, arms)))
     if len(arms) == 2:
         _check_arms(*arms)
@@ -156,7 +187,7 @@ def run_seeds(
             if not _run(each, seed, launcher):
                 failed.append(f"{each.label}, seed {seed} (its log: {folder(each.recipes[seed]) / 'log.txt'})")
     print("".join(f"FAILED: {run}\n" for run in failed), end="")
-    tests = [_tests(each, phase) for each in arms]
+    tests = [each.tests(phase) for each in arms]
     rows, runs = [], []
     for each, tested in zip(arms, tests, strict=True):
         for seed in _seeds(tested):
@@ -249,22 +280,6 @@ def _run(arm: Arm, seed: int, launcher: str) -> bool:
 
 
 # -- reading --------------------------------------------------------------------------------------------------------
-
-
-def _tests(arm: Arm, phase: str | None) -> dict[str, dict[int, Tested]]:
-    """Return what the runs that came to their end were tested on, by test set and seed."""
-    by_split: dict[str, dict[int, Tested]] = {}
-    for seed, recipe in arm.recipes.items():
-        if is_finished(recipe):
-            for split, tested in tests_of(folder(recipe), phase).items():
-                by_split.setdefault(split, {})[seed] = tested
-    if not by_split:
-        raise DataError(f"{shlex.join(arm.words)}: no run was completed")
-    for by_seed in by_split.values():
-        first, *others = by_seed.values()
-        for other in others:
-            check_same_test(first, other)
-    return by_split
 
 
 def _trained(recipe: Recipe) -> dict[str, Any]:

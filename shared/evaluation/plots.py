@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -167,6 +167,49 @@ def _dress(axis: Axes) -> None:
     for side, spine in axis.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color("#bbbbbb")
+
+
+class Curve(NamedTuple):
+    """A curve of means: its label, and the scores of several seeds by the value that they were measured at."""
+
+    label: str
+    points: Sequence[tuple[float, Sequence[float]]]
+
+
+def plot_curves(panels: Mapping[str, Sequence[Curve]], path: Path, *, x: str, y: str) -> bool:
+    """Draw means over seeds, with bars from the lowest to the highest, as PNG; tell whether it was drawn.
+
+    Args:
+        panels: curves by the title of their panel.
+        path: of the PNG.
+        x: what the values are of; their axis is logarithmic if they are above 0.
+        y: what the scores are of.
+    """
+    if not panels or not present("matplotlib", "plots", "curves are not drawn"):
+        return False
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3.2 * len(panels)), dpi=130, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    for axis, (title, curves) in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels.items(), strict=True):
+        for number, curve in enumerate(curves):
+            places = [value for value, _ in curve.points]
+            means = [float(np.mean(scores)) for _, scores in curve.points]
+            below = [mean - min(scores) for mean, (_, scores) in zip(means, curve.points, strict=True)]
+            above = [max(scores) - mean for mean, (_, scores) in zip(means, curve.points, strict=True)]
+            style: Any = {"color": COLOURS[number % len(COLOURS)], "marker": "o", "markersize": 4, "capsize": 3}
+            axis.errorbar(places, means, yerr=[below, above], label=curve.label, **style)
+        if all(value > 0 for curve in curves for value, _ in curve.points):
+            axis.set_xscale("log")
+        axis.set_title(title, loc="left", color=INK, fontsize=SIZE)
+        axis.set_xlabel(x, color=INK, fontsize=SIZE)
+        axis.set_ylabel(y, color=INK)
+        axis.legend(frameon=False, fontsize=SIZE)
+        _dress(axis)
+    with replaced_file(path) as temporary:
+        figure.savefig(temporary, format="png")
+    return True
 
 
 def plot_points(points: Sequence[tuple[float, float, str, str]], path: Path) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.fields import Rows, TextField
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.errors import DataError, UsageError, plural
@@ -40,8 +40,8 @@ class Evaluation:
         outputs: the best hypothesis of every row, with references and sources.
         language: the code of the language that they are in.
         scores: the metrics that were asked for.
-        off_target: the share of outputs in another language; None for a system that writes only one, or if no output
-            could be judged.
+        off_target: the share of outputs in another language; None for a system that writes only one, unless languages
+            were given for it to be held against, or if no output could be judged.
         alarms: what looks wrong with the outputs as a whole.
         without_speech: how many rows have a recording without speech (they are translated all the same); None for a
             system that does not read speech.
@@ -85,9 +85,9 @@ def check_metrics(metrics: Sequence[str], texts: Mapping[str, Sequence[str]] | N
 
 
 def translate_share(
-    system: System, manifest: Manifest, *, search: AnySearch, budget: Budget, workspace: Workspace
+    system: System, manifest: Rows, *, search: AnySearch, budget: Budget, workspace: Workspace
 ) -> dict[int, Hypothesis]:
-    """Translate this process's share of a manifest; return the best hypothesis of each row, without its tokens."""
+    """Translate this process's share of the rows; return the best hypothesis of each row, without its tokens."""
     share = {}
     with progress_bar(enabled=workspace.show_progress) as bar:
         task = bar.add_task("translating", total=-(-len(manifest) // workspace.world), status="")
@@ -139,8 +139,10 @@ class TestSet:
         references = [apply(self.field.normalizers, line or "", self.language) for line in self.outputs.references[0]]
         return rewritten(references, self.field.tokenizer)
 
-    def evaluate(self, shares: Sequence[dict[int, Hypothesis]]) -> Evaluation:
+    def evaluate(self, shares: Sequence[dict[int, Hypothesis]], in_play: Sequence[str] = ()) -> Evaluation:
         """Score what all processes have translated, by row number, and look for what is wrong with it as a whole.
+
+        Outputs may be in the system's languages, or in those ``in_play`` beside.
 
         Raises:
             DataError: if a row was not translated.
@@ -157,11 +159,11 @@ class TestSet:
         copies = outputs.sources if self.field.column != "source_text" else None  # a transcript is its source
         cut = [number for number in range(len(lines)) if hypotheses[number].cut]
         alarms = detect(lines, references=references, sources=copies, cut=cut)
-        in_play = languages.union(system.source_languages, system.target_languages)
-        judged = judge(outputs.hypotheses, language, in_play)
-        alarms += detect_off_target(outputs.hypotheses, judged, usual=judge(references, language, in_play).share)
+        among = languages.union(system.source_languages, system.target_languages, list(in_play))
+        judged = judge(outputs.hypotheses, language, among)
+        alarms += detect_off_target(outputs.hypotheses, judged, usual=judge(references, language, among).share)
         written = system.source_languages if self.field.side == "source" else system.target_languages
-        off_target = judged.score if len(written) > 1 else None
+        off_target = judged.score if len(written) > 1 or in_play else None
         return Evaluation(self.text, outputs, language, scores, off_target, alarms)
 
 
@@ -202,6 +204,7 @@ def evaluate_system(
     metrics: list[str],
     workspace: Workspace,
     texts: Mapping[str, list[str]] | None = None,
+    in_play: Sequence[str] = (),
 ) -> Evaluation:
     """Translate a manifest and score the best hypotheses against the column that the system was trained to write.
 
@@ -215,6 +218,7 @@ def evaluate_system(
         metrics: of the output.
         workspace: device, precision and processes.
         texts: metrics of further texts that the system writes in the same pass, by name: ``{"transcript": ["wer"]}``.
+        in_play: languages beside the system's that outputs may be in; if given, off-target outputs of any system count.
 
     Raises:
         DataError: if the manifest cannot be scored (see :class:`TestSet`).
@@ -228,7 +232,7 @@ def evaluate_system(
             workspace.log.warning("%s: references: %s", manifest.path, problem)
     share = translate_share(system, manifest, search=search, budget=budget, workspace=workspace)
     shares = gather(share, workspace)
-    evaluation, *further = on_main(lambda: [test.evaluate(shares) for test in tests], workspace)
+    evaluation, *further = on_main(lambda: [test.evaluate(shares, in_play) for test in tests], workspace)
     evaluation = replace(evaluation, further=further)
     if "speech" not in system.reads:
         return evaluation

@@ -47,6 +47,8 @@ class Evaluate(Phase):
         lm_weight: its weight.
         ctc: translate through the model's CTC head.
         ctc_weight: the share of the CTC head in a joint search with the decoder; 0 for none.
+        in_play: languages beside the system's that outputs may be in; if given, the share of those in a wrong language
+            is measured of a system that writes one language, too.
 
     Raises:
         UsageError: for an unknown metric, or ``ctc_weight`` beside ``ctc`` or ``ensemble``.
@@ -70,6 +72,7 @@ class Evaluate(Phase):
         lm_weight: LmWeight = 0.3,
         ctc: bool = False,
         ctc_weight: float = 0.0,
+        in_play: list[str] | None = None,
     ) -> None:
         check_metrics(metrics, texts)
         check_joint(ctc_weight, ctc=ctc, ensemble=ensemble or ())
@@ -79,6 +82,7 @@ class Evaluate(Phase):
         self.budget = budget
         self.metrics = list(metrics)
         self.texts = dict(texts or {})
+        self.in_play = list(in_play or [])
         self.beside: dict[str, Any] = {
             "ensemble": list(ensemble or []),
             "language_model": language_model,
@@ -122,6 +126,7 @@ class Evaluate(Phase):
             metrics=self.metrics,
             workspace=workspace,
             texts=self.texts,
+            in_play=self.in_play,
         )
         several = len(system.texts) > 1
         for one in evaluation.by_text:

@@ -173,7 +173,7 @@ class Validation(Checked):
             for manifest in manifests:
                 losses.append(self._losses(objective, stream, manifest, workspace))
             if self.search is not None:
-                texts = self._translate(self._at_task(objective.system), manifests, workspace)
+                texts = self.translate(self._at_task(objective.system), manifests, workspace)
         return Share(losses, texts)
 
     def judge(self, shares: list[Share], objective: Objective, workspace: Workspace) -> Validated:
@@ -203,7 +203,7 @@ class Validation(Checked):
         alone = replace(workspace, world=1)
         manifests, task = self._open(workspace), self._at_task(system)
         with evaluating(system):
-            texts = self._translate(task, manifests, alone)
+            texts = self.translate(task, manifests, alone)
         return self._ranked(self._scores(task, manifests, [texts], alone))
 
     def shown(self, score: float) -> str:
@@ -214,15 +214,17 @@ class Validation(Checked):
         """Return a value of the metric as a score, or a score as the value."""
         return -value if self.metric.rpartition(".")[2] in LOWER_IS_BETTER else value
 
-    def _translate(
-        self, system: System, manifests: list[Manifest], workspace: Workspace
-    ) -> list[dict[int, Hypothesis]]:
-        """Return the texts of this process's share of each manifest."""
+    def translate(self, system: System, manifests: list[Manifest], workspace: Workspace) -> list[dict[int, Hypothesis]]:
+        """Return the texts of this process's share of each manifest, which are scored."""
         assert self.search is not None
         return [
             translate_share(system, manifest, search=self.search, budget=self.budget, workspace=workspace)
             for manifest in manifests
         ]
+
+    def references(self, manifest: Manifest) -> Manifest:
+        """Return the manifest that has the references for what :meth:`translate` writes of one."""
+        return manifest
 
     def _scores(
         self,
@@ -235,7 +237,7 @@ class Validation(Checked):
         values: dict[str, float] = {}
         for number, manifest in enumerate(manifests):
             for text, metrics in {"": self.metrics, **self.texts}.items():
-                evaluation = TestSet(system, manifest, metrics, text).evaluate(
+                evaluation = TestSet(system, self.references(manifest), metrics, text).evaluate(
                     [texts_of_manifest[number] for texts_of_manifest in texts]
                 )
                 for score in evaluation.scores:

@@ -1,12 +1,14 @@
 """Unsupervised translation: what back-translation on the fly puts into a batch, and what it leaves as it was."""
 
 import pytest
+import sacrebleu
 import torch
 
 from dragoman import DataError, GreedySearch, Hypothesis, Manifest, Recipe, Rules, System, UsageError
-from dragoman.mt.unsupervised import OnTheFly, TargetPieces
+from dragoman.mt.unsupervised import OnTheFly, RoundTrip, TargetPieces
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.batches.stream import Budget, Stream
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.positions import LearnedPositions
 from dragoman.shared.objectives import CrossEntropy
@@ -145,3 +147,59 @@ def test_what_cannot_be_is_refused(system):
     others = small.tokenizer(["xyz"] * 9, size=280)
     two = System(**system.arguments | {"output": small.text(others, "target")})
     small.refuses(UsageError, "one tokenizer for what is read and what is written", objective, two)
+
+
+class Tourist(System):
+    """Writes English backwards, and German without its first letter."""
+
+    def translate_batch(self, batch, search, *, forced=None):
+        texts = [self.output.tokenizer.decode(row.tolist()) for row in batch["source"].rows()]
+        written = zip(texts, batch.languages["target"], strict=True)
+        return [[Hypothesis([], 0.0, {"translation": t[::-1] if code == "en" else t[1:]})] for t, code in written]
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_a_round_trip_compares_texts_with_what_comes_home(system, tokenizer, tmp_path, world):
+    texts = {"de": ["abcd dc ab cd", "dc ab bb ad c", "bbadc ab dc ab"], "en": ["a bb cc dd ab", "cd cd ab ba d"]}
+    for code, lines in texts.items():
+        rows = [{"id": str(n), "source_text": text, "source_language": code} for n, text in enumerate(lines)]
+        rows = [row | {"target_text": "dd", "target_language": {"de": "en", "en": "de"}[code]} for row in rows]
+        Manifest.write(tmp_path / f"{code}.arrow", rows)
+    tourist = small.system(
+        tokenizer, system.model, cls=Tourist, source_languages=["de", "en"], target_languages=["de", "en"]
+    )
+    trained = small.objective(system.model, CrossEntropy())
+    trained.system = tourist
+    validation = RoundTrip(
+        languages=["de", "en"],
+        manifests=[str(tmp_path / f"{code}.arrow") for code in texts],
+        budget=Budget(rows=2),
+        search=GreedySearch(),
+        metrics=["bleu"],
+        metric="bleu",
+    )
+    stream = Stream(
+        name="text", manifests=[str(tmp_path / "de.arrow")], fields=small.texts(tokenizer), budget=Budget(rows=2)
+    )
+    places = [Workspace(output=tmp_path, device="cpu", workers=0, rank=rank, world=world) for rank in range(world)]
+    shares = [validation.share(trained, stream, place) for place in places]
+    found = validation.judge(shares, trained, places[0])
+    home = {"de": [text[::-1][1:] for text in texts["de"]], "en": [text[1:][::-1] for text in texts["en"]]}
+    expected = [sacrebleu.corpus_bleu(home[code], [texts[code]]).score for code in texts]
+    assert expected[0] != expected[1]
+    assert found.values["bleu"] == found.score == pytest.approx(sum(expected) / 2)
+
+
+def test_a_round_trip_needs_two_languages_and_texts_in_them(system, tokenizer, tmp_path):
+    options = {"manifests": ["x"], "budget": Budget(rows=2), "search": GreedySearch(), "metrics": ["bleu"]}
+    for languages in (["de"], ["de", "de"], ["de", "en", "fr"]):
+        small.refuses(UsageError, "is between two languages", RoundTrip, languages=languages, **options)
+    alone = options | {"search": None, "metrics": []}
+    small.refuses(UsageError, "needs a search", RoundTrip, languages=["de", "en"], **alone)
+    row = {"id": "7", "source_text": "ab", "source_language": "fr", "target_text": "a", "target_language": "en"}
+    french = Manifest.write(tmp_path / "fr.arrow", [row])
+    trip = RoundTrip(languages=["de", "en"], **options)
+    place = Workspace(output=tmp_path, device="cpu", workers=0)
+    small.refuses(
+        DataError, "row '7' is in fr; the round trip is of de and en", trip.translate, system, [french], place
+    )

@@ -7,8 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
+import dragoman.commands.curves
 import dragoman.commands.seeds
 from dragoman import DataError, Recipe, UsageError
+from dragoman.commands.curves import run_curve
 from dragoman.commands.seeds import run_seeds
 from dragoman.runs.running import run_recipe
 from dragoman.shared.evaluation.outputs import Outputs
@@ -250,3 +252,51 @@ def test_wrong_usage(recipes, tmp_path):
     with pytest.raises(UsageError, match="both recipes would run in"):
         run_seeds(str(good), [], seeds=[1, 2], against=f"{good} --updates 5")
     refuses(UsageError, "widht", run_seeds, str(good), ["--widht", "5"], seeds=[1, 2])
+
+
+def wers(out):
+    """Return the table of word error rates that follows a heading, as cells."""
+    lines = out.splitlines()
+    place = lines.index("wer on x/test, mean and deviation over seeds")
+    rows = [line.split() for line in lines[place + 1 : place + 5]]
+    return {row[0]: row[1:] for row in rows if row}
+
+
+def test_a_curve_over_a_key_has_the_means_of_each_value(recipes, tmp_path, capsys, monkeypatch):
+    good, _, started = recipes
+    drawn = []
+    monkeypatch.setattr(
+        dragoman.commands.curves, "plot_curves", lambda panels, path, **axes: drawn.append((panels, path, axes)) or True
+    )
+    assert run_curve(str(good), [], over="share=0.2, 0.8,0.5", seeds=[1, 2], against="half --updates 5")
+    table = wers(capsys.readouterr().out)
+    assert table["share"] == ["A", "deviation", "B", "deviation"] and [*table] == ["share", "0.2", "0.8", "0.5"]
+    runs = {"0.2": "good-share-0.2", "0.8": "good-share-0.8", "0.5": "good-share-0.5"}
+    for value, name in runs.items():
+        rows = [row for seed in (1, 2) for row in read(tmp_path / "runs" / name / str(seed) / "results.jsonl")]
+        first, second = (row["value"] for row in rows if row["metric"] == "wer")
+        shown = [f"{(first + second) / 2:.2f}", f"{abs(first - second) / 2**0.5:.2f}"]
+        assert table[value][:2] == shown and float(table[value][2]) > 0
+    assert started == ["1", "1", "2", "2"] * 3
+    [(panels, path, axes)] = drawn
+    assert (path, axes) == (tmp_path / "runs" / "curve-share.png", {"x": "share", "y": "bleu"})
+    [curves] = panels.values()
+    assert [curve.label for curve in curves] == ["A", "B"]
+    assert [value for value, _ in curves[0].points] == [0.2, 0.5, 0.8]
+    means = [np.mean(scores) for _, scores in curves[0].points]
+    assert means == sorted(means, reverse=True)  # the more lines are wrong, the lower
+
+
+def test_runs_whose_folders_depend_on_the_key_are_those_of_the_recipe(recipes, tmp_path, capsys):
+    good, _, started = recipes
+    good.write_text(good.read_text().replace("/<seed>\n", "-<share>/<seed>\n"))
+    assert run_seeds(str(good), ["--share", "0.3"], seeds=[1])
+    assert run_curve(str(good), [], over="share=0.3,0.6", seeds=[1], into=tmp_path / "table")
+    assert started == ["1", "1"] and (tmp_path / "runs" / "good-0.6" / "1").is_dir()
+    assert {row["keys"]["share"] for row in read(tmp_path / "table" / "results.jsonl")} == {0.3, 0.6}
+    assert (tmp_path / "table" / "curve-share.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("over", ["share", "share=", "share=1", "share=1,1", "=1,2", "share=1,,2"])
+def test_what_is_no_curve_is_refused(recipes, over):
+    refuses(UsageError, "--over must be KEY=VALUE,VALUE", run_curve, str(recipes[0]), [], over=over, seeds=[1])

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman import Recipe, System
+from dragoman import Manifest, Recipe, System
 from dragoman.exchange.importing import import_model
 from dragoman.runs.running import run_recipe
 from dragoman.shared.described import describe
+from dragoman.shared.evaluation.results import read
 from dragoman.shared.systems.reading_model import ReadingModel
 from tests.recipes.installed import RECIPES
 from tests.recipes.test_resumed import TRIED, check_interrupted
@@ -84,6 +85,28 @@ def test_a_denoiser_becomes_a_translator(miniature, tmp_path):
     shown = [[tokenizer.symbol(id) for id in field(row, None).tolist()] for field in (source, target)]
     assert shown[0][-2:] == ["</s>", "<en>"] and (shown[1][0], shown[1][-1]) == ("<de>", "</s>")
     assert tokenizer.decode(target(row, None).tolist()) == "Hallo."
+
+
+@pytest.mark.recipes
+def test_a_denoiser_becomes_a_translator_with_texts_that_one_of_the_other_direction_translated(miniature, tmp_path):
+    sizes = {"width": 16, "heads": 2, "feedforward": 32, "encoder_layers": 1, "decoder_layers": 1, "pieces": 400}
+    denoiser = run("text/mbart", tmp_path / "one", miniature["text"], translates=False, **sizes)
+    texts = {"texts_folder": str(miniature["text"]), "model_folder": str(denoiser)}
+    texts |= {"quality.maximum_dropped": 1.0, "quality.maximum_ratio": 1000.0}
+    texts |= {"back_search": "!new:shared.search.sampling.SamplingSearch {rules: !ref <rules>}"}
+    model = run("text/finetune_back_translation", tmp_path / "two", miniature["text"], **texts)
+    [turned] = tmp_path.glob("two/results/finetune_reverse/*")
+    after, reverse = System.load(model), System.load(turned / "average" / "model")
+    assert {row["split"] for row in read(turned / "results.jsonl")} == {"de-en/test"}
+    for system in (after, reverse):
+        assert changed(System.load(denoiser), system) == {name for name, _ in system.named_parameters()}
+    [made] = model.parents[1].glob("generate/*/*.arrow")
+    rows = [Manifest.open(made)[number] for number in range(len(Manifest.open(made)))]
+    german = (miniature["text"] / "train.de").read_text(encoding="utf-8").splitlines()
+    assert rows and all(row["source_text"] in german and row["target_text"] for row in rows)  # read turned
+    assert {(row["source_language"], row["target_language"]) for row in rows} == {("de", "en")}
+    log = (model.parents[1] / "log.txt").read_text(encoding="utf-8")
+    assert f"stream 'made': {len(rows)} rows" in log
 
 
 @pytest.mark.recipes

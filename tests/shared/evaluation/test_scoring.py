@@ -34,7 +34,7 @@ ENGLISH = ["The train to Bern leaves at half past seven.", "How long does it tak
 def run(tmp_path):
     """Evaluate given outputs, of a system that knows some languages, on a manifest with given extra columns."""
 
-    def evaluated(hypotheses, *, targets=("de", "fr"), metrics=("bleu",), columns=None):
+    def evaluated(hypotheses, *, targets=("de", "fr"), metrics=("bleu",), columns=None, in_play=()):
         rows = [
             {"id": f"r{n}", "source_text": ENGLISH[n], "source_language": "en", "target_text": GERMAN[n]}
             | {"target_language": "de"}
@@ -46,7 +46,8 @@ def run(tmp_path):
         known = {"source_languages": ["en"], "target_languages": list(targets)}
         system = SimpleNamespace(output_name="translation", texts=texts, **known)
         tests = evaluate.TestSet(system, manifest, list(metrics))
-        return tests.evaluate([{n: Hypothesis([], 0.0, {"translation": text}) for n, text in enumerate(hypotheses)}])
+        share = {n: Hypothesis([], 0.0, {"translation": text}) for n, text in enumerate(hypotheses)}
+        return tests.evaluate([share], in_play)
 
     return evaluated
 
@@ -71,6 +72,8 @@ def test_outputs_in_another_language_are_told(run):
     assert "50.0% of the 2 outputs (of 3)" in alarms["in another language"]
     bilingual = run([GERMAN[0], ENGLISH[1], GERMAN[2]], targets=["de"])
     assert bilingual.off_target is None and "in another language" in {alarm.kind for alarm in bilingual.alarms}
+    asked = run([GERMAN[0], ENGLISH[1], GERMAN[2]], targets=["de"], in_play=["ru"])
+    assert (asked.off_target.value, "among:de+en+ru" in asked.off_target.signature) == (50, True)
     right = run(GERMAN)
     assert right.off_target.value == 0 and right.alarms == []
 
