@@ -112,6 +112,7 @@ class Fit(Phase):
     extendable: ClassVar[tuple[str, ...]] = ("updates", "validation.patience")
     without_effect: ClassVar[tuple[str, ...]] = ("checkpoints.keep", "memory_share")
     aside: ClassVar[tuple[str, ...]] = ("trackers",)
+    later: ClassVar[dict[str, None]] = {"grid": None}
 
     def __init__(
         self,

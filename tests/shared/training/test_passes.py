@@ -138,7 +138,9 @@ def test_the_largest_parts_are_tried_and_their_padding_told(uneven):
     assert 0.02 < 1 - real / padded < 0.5
     (line,) = loader.report()
     steps = len(loader.plan(0))
-    assert f"; {steps} batches in {3 * steps} parts, padding: source {1 - real / padded:.0%}, target" in line
+    shapes = len({(len(batch), *(batch[name].values.shape[1] for name in stream.fields)) for batch in parts})
+    sizes = f"; {steps} batches in {3 * steps} parts of {shapes} shapes"
+    assert f"{sizes}, padding: source {1 - real / padded:.0%}, target" in line
 
 
 def test_a_run_in_passes_goes_on_bit_for_bit(world, workspace):
