@@ -30,7 +30,7 @@ from dragoman.shared.machine.settings import prepare_process
 from dragoman.shared.machine.stopping import Interrupted, Stop
 from dragoman.shared.machine.workspace import Phase, Stopwatch, Workspace
 from dragoman.shared.objectives.objective import Objective
-from dragoman.shared.ranges import NonNegativeFloat, PositiveInt, Share
+from dragoman.shared.ranges import NonNegativeFloat, PositiveInt
 from dragoman.shared.training.checkpoints import Checkpoints, list_checkpoints, load_objective
 from dragoman.shared.training.compiling import compile_layers
 from dragoman.shared.training.history import History, Meter, report, status
@@ -101,7 +101,6 @@ class Fit(Phase):
         passes: in how many passes each process computes a batch, which all of them share: what an update is then
             depends on the recipe alone. "auto" takes as few as fit into the memory of a GPU, found by trial; a pass on
             a CPU has at most 16,384 tokens or 480 s. By default, each process has a batch of its own, computed at once.
-        memory_share: of a GPU, which "auto" may use.
         max_grad_norm: the norm that the whole gradient is clipped to; 0 for no clipping.
         scheduled: numbers of the objective's modules that follow the update, such as dropout, by regular expression
             (see shared/training/scheduled.py).
@@ -110,7 +109,7 @@ class Fit(Phase):
     """
 
     extendable: ClassVar[tuple[str, ...]] = ("updates", "validation.patience")
-    without_effect: ClassVar[tuple[str, ...]] = ("checkpoints.keep", "memory_share")
+    without_effect: ClassVar[tuple[str, ...]] = ("checkpoints.keep",)
     aside: ClassVar[tuple[str, ...]] = ("trackers",)
     later: ClassVar[dict[str, None]] = {"grid": None}
 
@@ -127,7 +126,6 @@ class Fit(Phase):
         initialise: list[Initialiser] | None = None,
         grad_accumulation_factor: PositiveInt = 1,
         passes: PositiveInt | Literal["auto"] | None = None,
-        memory_share: Share = 0.9,
         max_grad_norm: NonNegativeFloat = 0.0,
         scheduled: dict[str, Schedule] | None = None,
         trackers: str | list[Tracker | str] | None = None,
@@ -144,7 +142,6 @@ class Fit(Phase):
         self.manifests = [*(str(path) for stream in streams for path in (*stream.paths, *stream.turned)), *held_out]
         self.accumulation = grad_accumulation_factor
         self.passes = passes
-        self.memory_share = memory_share
         self.max_grad_norm = max_grad_norm
         self.scheduled = dict(scheduled or {})
         self.trackers = check_trackers(trackers or [])
@@ -196,7 +193,6 @@ class Fit(Phase):
                 self.passes,
                 loader,
                 workspace,
-                share=self.memory_share,
                 attempt=lambda: try_largest(objective, self.optimizer, loader, workspace),
             )
             workspace.log.info("%s: each process computes a batch in %d passes", workspace.phase, loader.passes)

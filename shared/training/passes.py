@@ -33,7 +33,7 @@ def passes_on_cpu(streams: Sequence[Stream]) -> int:
 
 
 def passes_of(
-    setting: Passes, loader: Loader, workspace: Workspace, *, share: float, attempt: Callable[[], None]
+    setting: Passes, loader: Loader, workspace: Workspace, *, attempt: Callable[[], None]
 ) -> int:
     """Return in how many passes each process computes an update.
 
@@ -43,8 +43,7 @@ def passes_of(
     Args:
         setting: their number, or "auto".
         loader: of the training, whose ``passes`` are set to what is tried.
-        workspace: of the training.
-        share: of the GPU's memory that may be used.
+        workspace: of the training, whose ``memory_share`` of the GPU may be used.
         attempt: computes the largest batches of the loader.
 
     Raises:
@@ -56,6 +55,7 @@ def passes_of(
     if device.type != "cuda":
         return passes_on_cpu(loader.streams)
     memory = torch.cuda.get_device_properties(device).total_memory
+    share = workspace.memory_share
     place, found = workspace.folder / FILE, {"memory": memory, "share": share, "processes": workspace.world}
     kept = _kept(place, found)
     if kept is None:

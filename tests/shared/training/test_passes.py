@@ -170,7 +170,7 @@ def card(monkeypatch, workspace):
     def found(world, share=0.9, setting="auto"):
         loader = Loader(streams=[tokens_of(world, 120)], seed=1, passes=1)
         place = workspace("card")
-        place.device = "cuda:0"
+        place.device, place.memory_share = "cuda:0", share
 
         def attempt():
             used.tried.append(loader.passes)
@@ -178,7 +178,7 @@ def card(monkeypatch, workspace):
                 raise DataError("does not fit")
 
         used.tried.clear()
-        return passes_of(setting, loader, place, share=share, attempt=attempt), used.tried
+        return passes_of(setting, loader, place, attempt=attempt), used.tried
 
     return used, found
 
