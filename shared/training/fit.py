@@ -109,7 +109,7 @@ class Fit(Phase):
     """
 
     extendable: ClassVar[tuple[str, ...]] = ("updates", "validation.patience")
-    without_effect: ClassVar[tuple[str, ...]] = ("checkpoints.keep",)
+    without_effect: ClassVar[tuple[str, ...]] = ("checkpoints.keep", "passes")
     aside: ClassVar[tuple[str, ...]] = ("trackers",)
     later: ClassVar[dict[str, None]] = {"grid": None}
 
@@ -188,6 +188,8 @@ class Fit(Phase):
             passes=1 if self.passes else None,
             pin_memory=device.type == "cuda",
         )
+        if workspace.compile:  # before anything is tried, which then takes the memory that training does
+            compile_layers(objective)
         if self.passes is not None:
             loader.passes = passes_of(
                 self.passes,
@@ -222,8 +224,6 @@ class Fit(Phase):
             shared = f", each process with the batches of {parts}" if (parts := len(loader.ranks)) > 1 else ""
             workspace.log.info("%s: going on after update %d%s", workspace.phase, position.update, shared)
         scheduled = Scheduled(objective, self.scheduled)
-        if workspace.compile:
-            compile_layers(objective)
         learner = Learner(objective, wrap(objective, workspace), optimizer, self.max_grad_norm, scheduled, scaler)
         now = max(position.update, 1)
         learner.at(now, self.schedule(now))  # for a validation that is still due

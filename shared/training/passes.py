@@ -32,9 +32,7 @@ def passes_on_cpu(streams: Sequence[Stream]) -> int:
     return max((math.ceil(limit / ON_A_CPU[unit]) for unit, limit in limits if limit is not None), default=1)
 
 
-def passes_of(
-    setting: Passes, loader: Loader, workspace: Workspace, *, attempt: Callable[[], None]
-) -> int:
+def passes_of(setting: Passes, loader: Loader, workspace: Workspace, *, attempt: Callable[[], None]) -> int:
     """Return in how many passes each process computes an update.
 
     On a GPU, ``auto`` tries 1, 2, 4, ... until the largest one fits, and keeps the number in the folder of the phase:

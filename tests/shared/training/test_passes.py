@@ -17,6 +17,7 @@ from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.batches.stream import Budget, Stream
 from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
 from dragoman.shared.training import passes
+from dragoman.shared.training.fit import Fit
 from dragoman.shared.training.history import Meter, report
 from dragoman.shared.training.optimizer import Adam
 from dragoman.shared.training.passes import passes_of, passes_on_cpu
@@ -150,6 +151,18 @@ def test_a_run_in_passes_goes_on_bit_for_bit(world, workspace):
         again = world.fit(dropout=0.3, passes=3, rows=16, updates=updates)
         again.run(workspace("again"))
     assert same(weights(straight.objective), weights(again.objective))
+
+
+def test_a_run_goes_on_with_other_passes(world, workspace):
+    """What a recipe asks, and what a machine finds, may change: the updates stay the same ones."""
+    assert "passes" in Fit.without_effect
+    straight = world.fit(passes=1, rows=16, updates=4, optimizer=Adam(eps=1e-3))
+    straight.run(workspace("straight"))
+    for count, updates in ((5, 1), ("auto", 2), (3, 4)):
+        again = world.fit(passes=count, rows=16, updates=updates, optimizer=Adam(eps=1e-3))
+        again.run(workspace("again"))
+    for name, tensor in weights(again.objective).items():
+        torch.testing.assert_close(tensor, weights(straight.objective)[name], rtol=1e-4, atol=1e-5)
 
 
 def test_a_cpu_computes_what_fits_into_its_caches(world):
