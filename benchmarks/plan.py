@@ -137,13 +137,13 @@ def measure(folder: Path, number: int) -> dict[str, object]:
         "plan_mb": round(plan.nbytes / 2**20),
         "peak_mb": round(peak()),
         "steps": len(plan),
-        "padding": rounded(plan.passes[0][0].padding(table.lengths)),
+        "padding": rounded(plan.passes[0][0].padding(table.lengths, table.lengths)),
     }
     rows = np.random.default_rng(0).permutation(table.lengths.shape[1]).astype(np.int32)
     if len(rows) <= 1_000_000:
-        result["padding_random"] = rounded(naive(stream, rows).padding(table.lengths))
+        result["padding_random"] = rounded(naive(stream, rows).padding(table.lengths, table.lengths))
         one = rows[np.argsort(table.lengths[0][rows], kind="stable")]
-        result["padding_one_field"] = rounded(naive(stream, one).padding(table.lengths))
+        result["padding_one_field"] = rounded(naive(stream, one).padding(table.lengths, table.lengths))
     return result
 
 

@@ -36,11 +36,13 @@ class Padded:
             raise TypeError(f"lengths must be int64, not {self.lengths.dtype}")
 
     @classmethod
-    def from_sequences(cls, sequences: Sequence[Tensor], padding: float = 0) -> Padded:
-        """Pad tensors of shape (L_i, ...) with ``padding`` to the longest of them."""
+    def from_sequences(cls, sequences: Sequence[Tensor], padding: float = 0, least: int = 0) -> Padded:
+        """Pad tensors of shape (L_i, ...) with ``padding`` to the longest of them, but at least to ``least``."""
         lengths = torch.tensor([len(sequence) for sequence in sequences], dtype=torch.int64)
         values = torch.nn.utils.rnn.pad_sequence(list(sequences), batch_first=True, padding_value=padding)
-        return cls(values, lengths, full=bool(values.shape[1]) and len(set(lengths.tolist())) == 1)
+        if (missing := least - values.shape[1]) > 0:
+            values = torch.nn.functional.pad(values, (0, 0) * (values.dim() - 2) + (0, missing), value=padding)
+        return cls(values, lengths, full=bool(values.shape[1]) and set(lengths.tolist()) == {values.shape[1]})
 
     @property
     def mask(self) -> Tensor:

@@ -55,12 +55,17 @@ def print_batch_sizes(source: str, overrides: Sequence[str], *, memory: str | No
         phase: the training phase; by default the last one.
 
     Raises:
-        UsageError: for a recipe that trains nothing, or a CPU without a limit.
+        UsageError: for a recipe that trains nothing, or in passes, or a CPU without a limit.
         DataError: if not even the smallest batches fit.
     """
     recipe = Recipe.load(source, overrides)
     recipe.check()
     name = training_phase(recipe, phase)
+    if recipe.plan[name].arguments.get("passes") is not None:
+        raise UsageError(
+            f"{recipe.source}: phase {name!r} computes updates in passes: its budget says how much an update is, and "
+            "what fits into memory is found when it runs; --passes null finds the largest batch computed at once"
+        )
     limit = None if memory is None else in_bytes(memory)
     device = Machine(device=recipe.options["device"]).device
     if not device.startswith(("cpu", "cuda")):

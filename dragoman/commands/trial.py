@@ -108,8 +108,6 @@ def measure(fit: Fit, stream: int, workspace: Workspace) -> Trial:
     objective = fit.objective.to(device)
     learner = Learner(objective, objective, fit.optimizer.build(objective), fit.max_grad_norm)
     learner.at(1, fit.schedule(1))
-    if fit.passes is not None:
-        raise UsageError("a recipe with passes says how much an update is; what fits into memory is found when it runs")
     loader = Loader(streams=[fit.streams[stream]], seed=workspace.seed)
     if workspace.compile:
         compile_layers(objective)

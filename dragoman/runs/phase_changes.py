@@ -27,6 +27,8 @@ from dragoman.shared.recipe.run_keys import folder_of_run
 
 #: A refusal names at most this many keys.
 LISTED = 4
+#: The value of an argument that is not given, in words, and of one that is given as null, in JSON.
+NOTHING, NULL = "nothing", "null"
 
 
 class Verdict(Enum):
@@ -145,9 +147,10 @@ class PhaseNow:
         """Yield path, key, old and new value of all that differs."""
         now, kind = _values(self.phase), self.phase.kind
         for path in dict.fromkeys([*now, *before]):
-            text, key = now.get(path, ("nothing", f"phases.{self.name}.{path}"))
-            if before.get(path, "nothing") != text and path not in kind.without_effect:
-                yield path, key, before.get(path, "nothing"), text
+            text, key = now.get(path, (NOTHING, f"phases.{self.name}.{path}"))
+            old = before.get(path, NOTHING)
+            if old != text and not (path in kind.without_effect and {old, text}.isdisjoint((NOTHING, NULL))):
+                yield path, key, old, text
 
     def _goes_further(self, kind: type[Phase], state: Mapping[str, Any], before: Mapping[str, str]) -> bool:
         """Tell whether the phase is as it was but for arguments that may be larger at a later start."""
@@ -235,10 +238,13 @@ def _is_but_for(
     before: Mapping[str, str],
     paths: Sequence[str],
 ) -> bool:
-    """Tell whether a phase would be the one of a record if the arguments at some paths were as they were then."""
+    """Tell whether a phase would be the one of a record if the arguments at some paths were as they were then.
+
+    Null is another thing than a value: nothing is free to become something.
+    """
     plain = built_from(phase)
     for path in paths:
-        if path in before and _at(plain, path) is not None:
+        if before.get(path, NULL) != NULL and _at(plain, path) is not None:
             try:
                 plain = _changed(plain, path.split("."), from_json(before[path]))
             except ValueError:  # a damaged record, or one that shortened paths

@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import Field, Rows
+from dragoman.shared.batches.grid import spacing
 from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.batches.plan import Pass, Plan, Step, cut, split
 from dragoman.shared.batches.randomness import generator
@@ -147,20 +148,27 @@ class Loader:
     def _cut(self, step: Step) -> Pass:
         """Cut a step into parts of all processes, those of the longest rows first; all have equally many.
 
-        A row takes 1 / capacity of a batch, and the parts take equally much.
+        A row takes 1 / capacity of a batch, and the parts take equally much, up to the grid of the stream's budget.
         """
         assert self.passes is not None
         stream = self.streams[step.stream]
-        order = np.lexsort((step.rows, stream.table.capacities[step.rows]))
+        grid, table = stream.budget.grid, stream.table
+        alike = () if grid is None else table.padded[::-1, step.rows]  # rows of one size: by their other lengths
+        order = np.lexsort((step.rows, *alike, table.capacities[step.rows]))
         rows, copies = step.rows[order], step.copies[order]
-        taken = 1 / stream.table.capacities[rows]
+        taken = 1 / table.capacities[rows]
         middle = taken.cumsum() - taken / 2
         parts = min(self.passes * self._world, len(rows) // self._world * self._world)
         part = (middle / taken.sum() * parts).astype(np.int64)
-        bounds = split(np.array([0, *np.flatnonzero(np.diff(part)) + 1, len(rows)]), self._world)
-        if bounds is None:
+        bounds = np.array([0, *np.flatnonzero(np.diff(part)) + 1, len(rows)])
+        if grid is not None:
+            apart = spacing(np.array(len(rows) // parts), grid)
+            bounds[1:-1] = (bounds[1:-1] + apart // 2) // apart * apart
+            bounds = np.unique(bounds)
+        shared = split(bounds, self._world)
+        if shared is None:
             raise DataError(f"stream {stream.name!r}: {self._world} processes cannot share a batch of {len(rows)} rows")
-        return Pass(rows, copies, bounds)
+        return Pass(rows, copies, shared)
 
     def largest(self) -> Iterator[Batch]:
         """Yield the batches of each stream that need the most memory, of all ranks' batches of epoch 0.
@@ -170,38 +178,44 @@ class Loader:
         """
         for number, (stream, passes) in enumerate(zip(self.streams, self.plan(0).passes, strict=True)):
             first = passes[0]
-            for index in first.worst(stream.table.lengths):
+            for index in first.worst(stream.table.padded):
                 step = first.step(number, index)
                 if self.passes is None:
                     yield _unwrapped(self._dataset[step])
                     continue
                 parts = self._cut(step)
-                for part in parts.worst(stream.table.lengths):
+                for part in parts.worst(stream.table.padded):
                     yield _unwrapped(self._dataset[parts.step(number, part)])
 
     def mean_bytes(self) -> int:
         """Return about how much memory this process's part of a batch takes, on the average of an epoch."""
         plan, total = self.plan(0), 0.0
         for steps, stream, passes in zip(plan.shares, self.streams, plan.passes, strict=True):
-            elements = passes[0].longest(stream.table.lengths) * np.diff(passes[0].bounds)  # (F, batches), with padding
+            elements = passes[0].longest(stream.table.padded) * np.diff(passes[0].bounds)  # (F, batches), with padding
             sizes = [4 if field.unit == "samples" else 8 for field in stream.fields.values()]  # float32, int64
             total += steps * (elements.T @ sizes).mean() if len(passes[0]) else 0.0
         shared = self._world if self.passes else 1
         return OVERHEAD + round(total / max(len(plan), 1) / shared)
 
     def report(self, epoch: int = 0) -> list[str]:
-        """Return one line per stream: rows, dropped ones, batches, and the share of padding by field, as computed."""
+        """Return one line per stream: rows, dropped ones, batches, and padding by field and shapes, as computed."""
         lines = []
-        for number, (stream, passes) in enumerate(zip(self.streams, self.plan(epoch).passes, strict=True)):
-            computed = passes[0] if self.passes is None else self._all_cut(number, passes[0])
-            shares = zip(stream.fields, computed.padding(stream.table.lengths), strict=True)
+        passes_of_streams = zip(self.streams, self.plan(epoch).passes, self.computed(epoch), strict=True)
+        for stream, passes, computed in passes_of_streams:
+            table = stream.table
+            shares = zip(stream.fields, computed.padding(table.lengths, table.padded), strict=True)
             padding = ", ".join(f"{name} {share:.0%}" for name, share in shares)
             cut = "" if self.passes is None else f" in {len(computed):,} parts"
-            lines.append(f"{stream.report()}; {len(passes[0]):,} batches{cut}, padding: {padding}")
+            shapes = f"{len(computed.shapes(table.padded)):,} shapes"
+            lines.append(f"{stream.report()}; {len(passes[0]):,} batches{cut} of {shapes}, padding: {padding}")
         return lines
 
+    def computed(self, epoch: int) -> list[Pass]:
+        """Return a pass through each stream in an epoch, in the parts that all processes compute."""
+        firsts = [passes[0] for passes in self.plan(epoch).passes]
+        return firsts if self.passes is None else [self._all_cut(*numbered) for numbered in enumerate(firsts)]
+
     def _all_cut(self, number: int, whole: Pass) -> Pass:
-        """Return the parts of all batches of a pass through the stream with this number."""
         cut = [self._cut(whole.step(number, index)) for index in range(len(whole))]
         sizes = np.concatenate([np.diff(parts.bounds) for parts in cut])
         rows, copies = (np.concatenate([getattr(parts, name) for parts in cut]) for name in ("rows", "copies"))
@@ -268,7 +282,7 @@ def _assemble(
     rng: Callable[[int, str], np.random.Generator],
     *,
     place: Callable[[int], str],
-    stream: str = "",
+    stream: Stream | None = None,
     group: str | None = None,
 ) -> Batch:
     """Make a batch; ``rng`` is asked with the position in the batch and the field's name."""
@@ -281,23 +295,23 @@ def _assemble(
                     tensors.append(field(row, rng(number, name)))
                 except (DataError, OSError) as error:
                     raise DataError(f"{place(number)}: field {name!r}: {error}") from error
-        padded |= _padded(name, tensors, field)
+        padded |= _padded(name, tensors, field, stream)
     languages = {}
     for side in ("source", "target"):
         codes = [row[f"{side}_language"] for row in rows if row.get(f"{side}_language")]
         if len(codes) == len(rows):
             languages[side] = codes
-    return Batch(padded, languages, [str(row.get("id", "")) for row in rows], stream, group)
+    return Batch(padded, languages, [str(row.get("id", "")) for row in rows], stream.name if stream else "", group)
 
 
-def _padded(name: str, items: list[Any], field: Field) -> dict[str, Padded]:
-    """Pad what a field made of each row: one tensor, or several by key."""
-    if not isinstance(items[0], dict):
-        return {name: Padded.from_sequences(items, padding=field.padding)}
-    return {
-        f"{name}.{key}" if key else name: Padded.from_sequences([tensors[key] for tensors in items], field.padding)
-        for key in items[0]
-    }
+def _padded(name: str, items: list[Any], field: Field, stream: Stream | None) -> dict[str, Padded]:
+    """Pad what a field made of each row, one tensor or several by key, to a length that the stream's budget allows."""
+    by_key = {key: [one[key] for one in items] for key in items[0]} if isinstance(items[0], dict) else {"": items}
+    padded = {}
+    for key, tensors in by_key.items():
+        least = stream.padded(name, max(map(len, tensors))) if stream else 0
+        padded[f"{name}.{key}" if key else name] = Padded.from_sequences(tensors, field.padding, least)
+    return padded
 
 
 @contextmanager
@@ -341,7 +355,7 @@ class _Steps(Dataset):
                 stream.fields,
                 rng,
                 place=lambda number: _place(*located[number]),
-                stream=stream.name,
+                stream=stream,
                 group=group,
             )
         except DataError as error:

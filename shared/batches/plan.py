@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dragoman.shared.batches.grid import rounded_down
 from dragoman.shared.batches.randomness import generator
 from dragoman.shared.batches.stream import Stream
 from dragoman.shared.errors import DataError
@@ -59,11 +60,20 @@ class Pass:
             return np.zeros((len(lengths), 0), dtype=lengths.dtype)
         return np.stack([np.maximum.reduceat(length[self.rows], self.bounds[:-1]) for length in lengths])
 
-    def padding(self, lengths: np.ndarray) -> np.ndarray:
-        """Return (F,) float: the share of padding in all batches, by field, for lengths (F, rows of the stream)."""
-        padded = (self.longest(lengths) * np.diff(self.bounds)).sum(1)
+    def padding(self, lengths: np.ndarray, padded: np.ndarray) -> np.ndarray:
+        """Return (F,) float: the share of padding in all batches, by field.
+
+        Args:
+            lengths: (F, rows of the stream).
+            padded: (F, rows of the stream), what these are padded to where no row beside them is longer.
+        """
+        volume = (self.longest(padded) * np.diff(self.bounds)).sum(1)
         filled = np.array([length[self.rows].sum(dtype=np.int64) for length in lengths])
-        return 1 - filled / np.maximum(padded, 1) if len(self) else np.zeros(len(lengths))
+        return 1 - filled / np.maximum(volume, 1) if len(self) else np.zeros(len(lengths))
+
+    def shapes(self, padded: np.ndarray) -> np.ndarray:
+        """Return (shapes, 1 + F): rows and length of each field, of all batches that differ; ``padded`` as there."""
+        return np.unique(np.vstack([np.diff(self.bounds), self.longest(padded)]), axis=1).T
 
     def worst(self, lengths: np.ndarray) -> list[int]:
         """Return the numbers of the batches that need the most memory, for lengths (F, rows of the stream).
@@ -171,7 +181,7 @@ def plan_pass(stream: Stream, *, seed: int, number: int, world: int = 1, even: b
     rng = generator(seed, number, stream.name, "plan")
     order = bucketed(stream, rows, rng)
     rows, copies = rows[order], copies[order]
-    batches = cut(table.capacities[rows], table.groups[rows])
+    batches = cut(table.capacities[rows], table.groups[rows], stream.budget.grid)
     if even:
         batches = evened(batches, table.capacities[rows], table.groups[rows])
     bounds = split(batches, world)
@@ -262,7 +272,7 @@ def order_of(keys: np.ndarray) -> np.ndarray:
 
 def _shares(stream: Stream, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (R,) each: log shares of their budgets that the first two fields take; whether the second's one counts."""
-    logs = [np.log(np.maximum(length[rows], 1)) for length in stream.table.lengths[:2]]
+    logs = [np.log(np.maximum(length[rows], 1)) for length in stream.table.padded[:2]]
     limits = [stream.budget.of(field) for field in [*stream.fields.values()][:2]]
     logs = [log - np.log(limit or 1) for log, limit in zip(logs, limits, strict=True)]
     if len(logs) == 1:
@@ -278,12 +288,13 @@ def _spread(first: np.ndarray, second: np.ndarray) -> float:
     return float(np.sqrt(12 * np.sqrt(max(determinant, 0.0))))
 
 
-def cut(capacities: np.ndarray, groups: np.ndarray) -> np.ndarray:
+def cut(capacities: np.ndarray, groups: np.ndarray, grid: int | None = None) -> np.ndarray:
     """Cut ordered rows into batches, each as long as the capacities of all its rows and their group allow.
 
     Args:
         capacities: (R,) int, positive: the most rows of a batch with this row in it.
         groups: (R,) int; rows of a group stand together.
+        grid: sizes to a doubling that batches are cut down to, but for the rest of a group; None: any.
 
     Returns:
         (batches + 1,) int64 bounds.
@@ -296,7 +307,8 @@ def cut(capacities: np.ndarray, groups: np.ndarray) -> np.ndarray:
             group += 1
         window = capacities[start : min(start + int(capacities[start]), int(ends[group]))]
         fits = np.minimum.accumulate(window) > np.arange(len(window))
-        start += len(window) if fits.all() else int(np.argmin(fits))
+        rows = len(window) if fits.all() else int(np.argmin(fits))
+        start += rows if grid is None or start + rows == ends[group] else int(rounded_down(np.array(rows), grid))
         bounds.append(start)
     return np.array(bounds, dtype=np.int64)
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from dragoman.shared.annotations import Checked
 from dragoman.shared.batches.fields import Field, Rows
 from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.batches.grid import rounded_up
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.ranges import PositiveFloat, PositiveInt, Range, Share
@@ -45,9 +46,13 @@ class Budget(Checked):
         seconds: for fields of sound.
         tokens: for fields of text, symbols included.
         rows: the most rows.
+        grid: lengths in training are padded to so many sizes a doubling, a power of two, but none beyond the longest
+            row of the stream; and batches are cut at so many sizes of rows, but for rests. Then few batches differ in
+            shape, which compiled code, kernels that plan for a shape, and captured graphs want. None pads to the
+            longest row of a batch.
 
     Raises:
-        UsageError: if none is given.
+        UsageError: if no size is given, or the grid is no power of two.
     """
 
     def __init__(
@@ -56,12 +61,16 @@ class Budget(Checked):
         seconds: PositiveFloat | None = None,
         tokens: PositiveInt | None = None,
         rows: PositiveInt | None = None,
+        grid: PositiveInt | None = None,
     ) -> None:
+        if grid is not None and grid & (grid - 1):
+            raise UsageError(f"the grid of a budget must be a power of two, not {grid}")
         if seconds is None and tokens is None and rows is None:
             raise UsageError("a budget needs at least one of seconds, tokens, rows")
         self.seconds = seconds
         self.tokens = tokens
         self.rows = rows
+        self.grid = grid
 
     def of(self, field: Field) -> int | None:
         """Return the most units (samples, tokens) of a field, or None if it is not limited, as "elements" never are.
@@ -91,6 +100,17 @@ class Budget(Checked):
             if limit is not None:
                 np.minimum(capacities, min(limit, LONGEST) // np.maximum(length, 1), out=capacities)
         return capacities
+
+    def padded(self, lengths: np.ndarray, longest: np.ndarray | int) -> np.ndarray:
+        """Return the lengths that rows of these lengths are padded to, but for longer ones beside them.
+
+        Args:
+            lengths: int, of any shape.
+            longest: of all rows of the stream, of a shape that fits; nothing is padded beyond it.
+        """
+        if self.grid is None:
+            return lengths
+        return np.minimum(rounded_up(lengths.astype(np.int64), self.grid), longest).astype(lengths.dtype)
 
 
 def translation_budget(rows: int) -> Budget:
@@ -161,7 +181,8 @@ class Table:
     Attributes:
         kept: per manifest, the (kept,) int32 numbers of the rows that are trained on.
         lengths: (F, R) int32, the greatest length of each field of each row.
-        capacities: (R,) int32, see :meth:`Budget.capacities`.
+        padded: (F, R) int32, what these are padded to, see :meth:`Budget.padded`; without a grid, the same.
+        capacities: (R,) int32, see :meth:`Budget.capacities`, of padded rows.
         groups: (R,) int32 number of each row's group.
         group_names: what the groups are called; [None] if the stream has none.
         dropped: number of rows dropped, by reason; a row counts for the first that applies.
@@ -169,6 +190,7 @@ class Table:
 
     kept: list[np.ndarray]
     lengths: np.ndarray
+    padded: np.ndarray
     capacities: np.ndarray
     groups: np.ndarray
     group_names: list[str | None]
@@ -253,11 +275,24 @@ class Stream(Checked):
             if count:
                 dropped[reason] = count
             keep &= ~applies
+        padded = self.budget.padded(lengths, lengths[:, keep].max(1, initial=0)[:, None])
+        if padded is not lengths:
+            capacities = self.budget.capacities(self.fields, padded)
         bounds = np.cumsum([0, *(len(manifest) for manifest in self.manifests)])
         kept = [(np.flatnonzero(keep[a:b]) + a).astype(np.int32) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
         groups, names = self._groups()
         self._check(len(keep), dropped)
-        return Table(kept, lengths, capacities, groups, names, dropped)
+        return Table(kept, lengths, padded, capacities, groups, names, dropped)
+
+    @cached_property
+    def longest(self) -> dict[str, int]:
+        """The greatest length of each field, of all rows that are trained on."""
+        kept = np.concatenate(self.table.kept)
+        return dict(zip(self.fields, self.table.lengths[:, kept].max(1).tolist(), strict=True))
+
+    def padded(self, field: str, length: int) -> int:
+        """Return what a field is padded to in a batch whose longest row has this length, see :meth:`Budget.padded`."""
+        return length if self.budget.grid is None else int(self.budget.padded(np.array(length), self.longest[field]))
 
     @property
     def dropped(self) -> dict[str, int]:
@@ -291,8 +326,9 @@ class Stream(Checked):
         raise IndexError(f"stream {self.name!r} has no row {row}")
 
     def __getstate__(self) -> dict[str, object]:
-        """Pickle without the table, which workers do not need."""
-        return {key: value for key, value in self.__dict__.items() if key != "table"}
+        """Pickle without the table, of which workers need the longest rows alone."""
+        kept = {key: value for key, value in self.__dict__.items() if key != "table"}
+        return kept | ({"longest": self.longest} if "table" in self.__dict__ else {})
 
     def _check(self, rows: int, dropped: dict[str, int]) -> None:
         count = sum(dropped.values())

@@ -32,6 +32,7 @@ class Machine:
             searches with a trained model.
         tf32: multiply float32 on a GPU by TF32, where it has that: 10 bits of mantissa, float32's range.
         compile: compile layers and losses (torch.compile); "auto" becomes True on a GPU of CUDA where that can be done.
+        memory_share: of a GPU's memory, which an update in passes may take (see shared/training/passes.py).
         deterministic: use only algorithms that give the same bits each time; an operation without one is an error.
         workers: processes that read data beside the training process.
         rank: this process's number among ``world`` processes (set by torchrun).
@@ -45,6 +46,7 @@ class Machine:
     precision: str = "auto"
     tf32: bool = False
     compile: bool | str = "auto"
+    memory_share: float = 0.9
     deterministic: bool = False
     workers: int = 1
     rank: int = field(default_factory=lambda: int(os.environ.get("RANK", "0")))
@@ -54,6 +56,8 @@ class Machine:
         if self.precision not in PRECISIONS:
             raise UsageError(f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
         check_workers(self.workers)
+        if not 0 < self.memory_share <= 1:
+            raise UsageError(f"memory_share must be above 0 and at most 1, not {self.memory_share}")
         self.device = _device(self.device, several=self.world > 1)
         if self.compile not in (True, False, "auto"):
             raise UsageError(f"compile must be auto, True or False, not {self.compile!r}")

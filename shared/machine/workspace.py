@@ -47,7 +47,7 @@ class Phase(Checked, ABC):
         extendable: the arguments that may be larger (or 0, without end) at a later start, which then goes on from where
             the phase is; with dots for those of its arguments' own, "validation.patience".
         without_effect: the arguments of which the result of a finished phase does not depend: they may be others at a
-            later start, which need not do the phase again.
+            later start, which need not do the phase again; but not null, which means another thing.
         choices: the arguments by which the phase chooses from what there is already: with others, it is done again,
             and so are the phases that read from it, if all of those measure.
         measures: whether the phase only measures what others have made.

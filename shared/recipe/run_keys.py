@@ -19,6 +19,7 @@ OPTIONS: dict[str, tuple[Any, Any, str]] = {
     "precision": (str, "auto", "auto (bf16 on GPUs that have it), fp32, bf16, fp16"),
     "tf32": (bool, False, "fp32 products of 10 bits of mantissa, on GPUs that have TF32: several times as fast"),
     "compile": (bool | Literal["auto"], "auto", "compile layers and losses: auto (on GPUs), True, False"),
+    "memory_share": (float, 0.9, "of a GPU's memory, which an update in passes may take (passes: auto)"),
     "deterministic": (bool, False, "only algorithms that give the same bits each time; slower on GPUs"),
     "grad_accumulation_factor": (int, 1, "batches per update and process"),
     "max_grad_norm": (float, 0.0, "the norm that gradients are clipped to; 0: none"),
@@ -30,10 +31,10 @@ OPTIONS: dict[str, tuple[Any, Any, str]] = {
 RUN_KEYS: dict[str, type] = {"output_folder": str, "seed": int}
 #: The place of values that no file gives.
 DEFAULT = "default"
-RUN_OPTIONS = ("device", "precision", "tf32", "compile", "deterministic", "debug", "noprogressbar", "workers")
+RUN_OPTIONS = tuple(option for option in OPTIONS if option not in ("grad_accumulation_factor", "max_grad_norm"))
 #: Keys that say where and how something is run, not what; so do those that end in _folder, but for other runs' folders,
 #: and those of trackers, whatever phase has them.
-NOT_OF_A_RESULT = ("seed", "device", "noprogressbar", "workers", "output_folder")
+NOT_OF_A_RESULT = ("seed", "device", "memory_share", "noprogressbar", "workers", "output_folder")
 
 
 def add_defaults(root: Node) -> None:

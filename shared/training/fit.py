@@ -30,7 +30,7 @@ from dragoman.shared.machine.settings import prepare_process
 from dragoman.shared.machine.stopping import Interrupted, Stop
 from dragoman.shared.machine.workspace import Phase, Stopwatch, Workspace
 from dragoman.shared.objectives.objective import Objective
-from dragoman.shared.ranges import NonNegativeFloat, PositiveInt, Share
+from dragoman.shared.ranges import NonNegativeFloat, PositiveInt
 from dragoman.shared.training.checkpoints import Checkpoints, list_checkpoints, load_objective
 from dragoman.shared.training.compiling import compile_layers
 from dragoman.shared.training.history import History, Meter, report, status
@@ -101,7 +101,6 @@ class Fit(Phase):
         passes: in how many passes each process computes a batch, which all of them share: what an update is then
             depends on the recipe alone. "auto" takes as few as fit into the memory of a GPU, found by trial; a pass on
             a CPU has at most 16,384 tokens or 480 s. By default, each process has a batch of its own, computed at once.
-        memory_share: of a GPU, which "auto" may use.
         max_grad_norm: the norm that the whole gradient is clipped to; 0 for no clipping.
         scheduled: numbers of the objective's modules that follow the update, such as dropout, by regular expression
             (see shared/training/scheduled.py).
@@ -110,8 +109,9 @@ class Fit(Phase):
     """
 
     extendable: ClassVar[tuple[str, ...]] = ("updates", "validation.patience")
-    without_effect: ClassVar[tuple[str, ...]] = ("checkpoints.keep", "memory_share")
+    without_effect: ClassVar[tuple[str, ...]] = ("checkpoints.keep", "passes")
     aside: ClassVar[tuple[str, ...]] = ("trackers",)
+    later: ClassVar[dict[str, None]] = {"grid": None}
 
     def __init__(
         self,
@@ -126,7 +126,6 @@ class Fit(Phase):
         initialise: list[Initialiser] | None = None,
         grad_accumulation_factor: PositiveInt = 1,
         passes: PositiveInt | Literal["auto"] | None = None,
-        memory_share: Share = 0.9,
         max_grad_norm: NonNegativeFloat = 0.0,
         scheduled: dict[str, Schedule] | None = None,
         trackers: str | list[Tracker | str] | None = None,
@@ -143,7 +142,6 @@ class Fit(Phase):
         self.manifests = [*(str(path) for stream in streams for path in (*stream.paths, *stream.turned)), *held_out]
         self.accumulation = grad_accumulation_factor
         self.passes = passes
-        self.memory_share = memory_share
         self.max_grad_norm = max_grad_norm
         self.scheduled = dict(scheduled or {})
         self.trackers = check_trackers(trackers or [])
@@ -190,12 +188,13 @@ class Fit(Phase):
             passes=1 if self.passes else None,
             pin_memory=device.type == "cuda",
         )
+        if workspace.compile:  # before anything is tried, which then takes the memory that training does
+            compile_layers(objective)
         if self.passes is not None:
             loader.passes = passes_of(
                 self.passes,
                 loader,
                 workspace,
-                share=self.memory_share,
                 attempt=lambda: try_largest(objective, self.optimizer, loader, workspace),
             )
             workspace.log.info("%s: each process computes a batch in %d passes", workspace.phase, loader.passes)
@@ -225,8 +224,6 @@ class Fit(Phase):
             shared = f", each process with the batches of {parts}" if (parts := len(loader.ranks)) > 1 else ""
             workspace.log.info("%s: going on after update %d%s", workspace.phase, position.update, shared)
         scheduled = Scheduled(objective, self.scheduled)
-        if workspace.compile:
-            compile_layers(objective)
         learner = Learner(objective, wrap(objective, workspace), optimizer, self.max_grad_norm, scheduled, scaler)
         now = max(position.update, 1)
         learner.at(now, self.schedule(now))  # for a validation that is still due

@@ -32,9 +32,7 @@ def passes_on_cpu(streams: Sequence[Stream]) -> int:
     return max((math.ceil(limit / ON_A_CPU[unit]) for unit, limit in limits if limit is not None), default=1)
 
 
-def passes_of(
-    setting: Passes, loader: Loader, workspace: Workspace, *, share: float, attempt: Callable[[], None]
-) -> int:
+def passes_of(setting: Passes, loader: Loader, workspace: Workspace, *, attempt: Callable[[], None]) -> int:
     """Return in how many passes each process computes an update.
 
     On a GPU, ``auto`` tries 1, 2, 4, ... until the largest one fits, and keeps the number in the folder of the phase:
@@ -43,8 +41,7 @@ def passes_of(
     Args:
         setting: their number, or "auto".
         loader: of the training, whose ``passes`` are set to what is tried.
-        workspace: of the training.
-        share: of the GPU's memory that may be used.
+        workspace: of the training, whose ``memory_share`` of the GPU may be used.
         attempt: computes the largest batches of the loader.
 
     Raises:
@@ -56,6 +53,7 @@ def passes_of(
     if device.type != "cuda":
         return passes_on_cpu(loader.streams)
     memory = torch.cuda.get_device_properties(device).total_memory
+    share = workspace.memory_share
     place, found = workspace.folder / FILE, {"memory": memory, "share": share, "processes": workspace.world}
     kept = _kept(place, found)
     if kept is None:

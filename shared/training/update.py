@@ -107,16 +107,16 @@ def prepared(objective: Objective, batch: Batch, workspace: Workspace) -> Batch:
 def try_largest(objective: Objective, optimizer: Adam, loader: Loader, workspace: Workspace) -> None:
     """Run the largest batches once, without an update: what does not fit into memory is known at once.
 
-    It is done without DDP: an error in one process must not leave the others waiting.
+    It is done without DDP: an error in one process must not leave the others waiting. What DDP takes, a copy of all
+    gradients to be sent, is held free like the moments.
 
     Raises:
         DataError: with advice, if memory is not enough.
     """
-    trained = [parameter for parameter in objective.parameters() if parameter.requires_grad]
-    size = sum(optimizer.state_bytes(parameter) for parameter in trained)
+    size = bytes_while_training(objective, optimizer, workspace.world)
     advice = "make the model smaller, let a part of it learn, or take 8-bit moments"
     with enough_memory(f"the optimiser's moments, {size / 2**30:.2f} GiB, do not fit beside the model; {advice}"):
-        moments = torch.empty(size, dtype=torch.uint8, device=workspace.device)
+        held = torch.empty(size, dtype=torch.uint8, device=workspace.device)
     with same_randomness_after(workspace):
         for batch in loader.largest():
             shapes = {name: tuple(field.values.shape) for name, field in batch.fields.items()}
@@ -131,7 +131,13 @@ def try_largest(objective: Objective, optimizer: Adam, loader: Loader, workspace
                         total = objective(ready).total()
                     total.backward()
         objective.zero_grad(set_to_none=True)
-    del moments
+    del held
+
+
+def bytes_while_training(objective: Objective, optimizer: Adam, processes: int) -> int:
+    """Return the bytes of the moments, and of the gradients that several processes send each other (DDP's buckets)."""
+    trained = [parameter for parameter in objective.parameters() if parameter.requires_grad]
+    return sum(optimizer.state_bytes(one) + (one.nbytes if processes > 1 else 0) for one in trained)
 
 
 @contextmanager

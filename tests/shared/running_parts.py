@@ -112,11 +112,11 @@ class TrackedEach(Phase):
 
 
 class Keeps(Count):
-    """Has an argument on which what it writes does not depend, inside of another."""
+    """Has arguments on which what it writes does not depend, one inside of another."""
 
-    without_effect: ClassVar[tuple[str, ...]] = ("checkpoints.name",)
+    without_effect: ClassVar[tuple[str, ...]] = ("checkpoints.name", "passes")
 
-    def __init__(self, *, updates: int, checkpoints: Any, fails_after: int = -1) -> None:
+    def __init__(self, *, updates: int, checkpoints: Any, passes: Any = None, fails_after: int = -1) -> None:
         super().__init__(updates=updates, fails_after=fails_after)
 
 

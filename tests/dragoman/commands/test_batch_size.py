@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from dragoman import DataError, Recipe, UsageError
-from dragoman.commands.batch_size import in_bytes, search, settings
+from dragoman.commands.batch_size import in_bytes, print_batch_sizes, search, settings
 from dragoman.commands.trial import Trial, peak_memory
 from dragoman.shared.recipe.planned import PlannedPhase
 from tests.small import refuses
@@ -78,6 +78,14 @@ def test_the_key_of_a_budget_is_found() -> None:
     given = ["--stream.budget.seconds=80.0", "--updates=80"]
     (found,) = settings(Recipe.load("almanac/st", given), "fit", "almanac/st", given)
     assert found.key == "stream.budget.seconds"
+
+
+def test_passes_are_refused_before_anything_is_done(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("dragoman.commands.batch_size.run_recipe", lambda *_, **__: pytest.fail("a phase was run"))
+    filled = ["--data_folder=x", f"--results_folder={tmp_path}"]
+    said = "mustc/st.yaml: phase 'fit' computes updates in passes: .* --passes null"
+    refuses(UsageError, said, print_batch_sizes, "mustc/st", filled, memory="4GB", phase=None)
+    refuses(UsageError, "a CPU", print_batch_sizes, "mustc/st", [*filled, "--passes=null"], memory=None, phase=None)
 
 
 def test_peak_memory_counts_what_was_used() -> None:

@@ -234,6 +234,27 @@ def test_a_training_goes_on_with_another_choice(chosen, tmp_path):
     assert worked(tmp_path / "out") == ["fit1"]
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [({"passes": 2}, {}), ({}, {"passes": 2}), ({"passes": None}, {"passes": 2})]
+)
+def test_nothing_may_not_become_what_else_has_no_effect(chosen, tmp_path, before, after):
+    """Passes, for one: with none of them other batches are planned, but the same ones with auto and with any number."""
+
+    def load(given):
+        return chosen(**{f"phases__fit__{key}": one for key, one in (given | {"fails_after": 1}).items()})
+
+    refuses(DataError, "broken", run_recipe, load(before))
+    shown = [str(given.get("passes", "nothing")).replace("None", "null") for given in (before, after)]
+    said = rf"other keys: phases\.fit\.passes {shown[0]} \(now {shown[1]}\); "
+    refuses(UsageError, said, run_recipe, load(after))
+    assert worked(tmp_path / "out") == ["fit1"]
+    if "passes" in after:
+        again = chosen(phases__fit__passes="auto")
+        run_recipe(chosen(phases__fit__passes=3), restart=["fit"])
+        run_recipe(again)
+        assert worked(tmp_path / "out").count("fit2") == 1
+
+
 def test_more_updates_and_another_choice(chosen, tmp_path):
     run_recipe(chosen())
     run_recipe(chosen(average="last 1", phases__fit__updates=3))

@@ -43,6 +43,8 @@ def test_processes_of_a_run_have_a_gpu_each(monkeypatch):
         ({"device": "gpu"}, "device must"),
         ({"compile": "yes"}, "compile must be auto, True or False, not 'yes'"),
         ({"workers": -1}, "^workers must not be negative, not -1$"),
+        ({"memory_share": 0.0}, "^memory_share must be above 0 and at most 1, not 0.0$"),
+        ({"memory_share": 1.5}, "not 1.5$"),
     ],
 )
 def test_what_there_is_not_is_refused(option, message):

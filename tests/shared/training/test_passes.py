@@ -17,6 +17,7 @@ from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.batches.stream import Budget, Stream
 from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
 from dragoman.shared.training import passes
+from dragoman.shared.training.fit import Fit
 from dragoman.shared.training.history import Meter, report
 from dragoman.shared.training.optimizer import Adam
 from dragoman.shared.training.passes import passes_of, passes_on_cpu
@@ -138,7 +139,9 @@ def test_the_largest_parts_are_tried_and_their_padding_told(uneven):
     assert 0.02 < 1 - real / padded < 0.5
     (line,) = loader.report()
     steps = len(loader.plan(0))
-    assert f"; {steps} batches in {3 * steps} parts, padding: source {1 - real / padded:.0%}, target" in line
+    shapes = len({(len(batch), *(batch[name].values.shape[1] for name in stream.fields)) for batch in parts})
+    sizes = f"; {steps} batches in {3 * steps} parts of {shapes} shapes"
+    assert f"{sizes}, padding: source {1 - real / padded:.0%}, target" in line
 
 
 def test_a_run_in_passes_goes_on_bit_for_bit(world, workspace):
@@ -148,6 +151,18 @@ def test_a_run_in_passes_goes_on_bit_for_bit(world, workspace):
         again = world.fit(dropout=0.3, passes=3, rows=16, updates=updates)
         again.run(workspace("again"))
     assert same(weights(straight.objective), weights(again.objective))
+
+
+def test_a_run_goes_on_with_other_passes(world, workspace):
+    """What a recipe asks, and what a machine finds, may change: the updates stay the same ones."""
+    assert "passes" in Fit.without_effect
+    straight = world.fit(passes=1, rows=16, updates=4, optimizer=Adam(eps=1e-3))
+    straight.run(workspace("straight"))
+    for count, updates in ((5, 1), ("auto", 2), (3, 4)):
+        again = world.fit(passes=count, rows=16, updates=updates, optimizer=Adam(eps=1e-3))
+        again.run(workspace("again"))
+    for name, tensor in weights(again.objective).items():
+        torch.testing.assert_close(tensor, weights(straight.objective)[name], rtol=1e-4, atol=1e-5)
 
 
 def test_a_cpu_computes_what_fits_into_its_caches(world):
@@ -168,7 +183,7 @@ def card(monkeypatch, workspace):
     def found(world, share=0.9, setting="auto"):
         loader = Loader(streams=[tokens_of(world, 120)], seed=1, passes=1)
         place = workspace("card")
-        place.device = "cuda:0"
+        place.device, place.memory_share = "cuda:0", share
 
         def attempt():
             used.tried.append(loader.passes)
@@ -176,7 +191,7 @@ def card(monkeypatch, workspace):
                 raise DataError("does not fit")
 
         used.tried.clear()
-        return passes_of(setting, loader, place, share=share, attempt=attempt), used.tried
+        return passes_of(setting, loader, place, attempt=attempt), used.tried
 
     return used, found
 

@@ -15,7 +15,7 @@ from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.training.history import History
 from dragoman.shared.training.optimizer import Adam
 from dragoman.shared.training.schedules import Steps
-from dragoman.shared.training.update import cast_type, same_randomness_after, try_largest
+from dragoman.shared.training.update import bytes_while_training, cast_type, same_randomness_after, try_largest
 from dragoman.shared.training.validation import Validation
 from tests.shared.training.test_fit import same, weights
 
@@ -167,6 +167,14 @@ def test_largest_batches_are_tried_without_effect_on_later_draws(world, workspac
     assert torch.equal(torch.rand(3), expected)
     assert all(torch.equal(value, before[name]) for name, value in objective.state_dict().items())
     assert not [parameter for parameter in objective.parameters() if parameter.grad is not None]
+
+
+def test_what_training_holds_beside_a_batch():
+    """Two moments of four bytes a parameter that learns; and what two processes send, as many as the gradient."""
+    objective = torch.nn.Linear(3, 5)
+    objective.bias.requires_grad = False
+    assert bytes_while_training(objective, Adam(), 1) == 15 * 8
+    assert bytes_while_training(objective, Adam(), 2) == 15 * 12
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, None])
