@@ -76,7 +76,7 @@ TEXT = [
         "BART and mBART",
         "mt/bart.py",
         "mt_from_mbart mt_from_mbart_wide mt_from_mbart_even mbart mbart_wide mbart_even bart transfer",
-        "mt/noise.py shared/phases/evaluating_each.py",
+        "mt/noise.py mt/evaluating_each.py",
         "evaluate/*",
     ),
     System("BART before a foreign encoder", "mt/bart_translator.py", "mt_from_bart bart_ro-en"),

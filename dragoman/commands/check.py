@@ -15,7 +15,6 @@ from dragoman.shared.machine.progress import progress
 from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.text.surrogates import printable
 
-
 #: For keys that are up to who runs a recipe, and that not any word can be the value of.
 STAND_INS = {
     "source_language": "en",

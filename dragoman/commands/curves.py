@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dragoman.commands.runs import common_metrics
 from dragoman.commands.seeds import Arm, arms_of, folder, run_seeds
 from dragoman.shared.errors import UsageError
-from dragoman.shared.evaluation.plots import Curve, plot_curves
+from dragoman.shared.evaluation.plots import COLOURS, INK, SIZE, dress
 from dragoman.shared.evaluation.tables import aligned
+from dragoman.shared.machine.extras import present
+from dragoman.shared.machine.files import replaced_file
 
 
 def run_curve(recipe: str, overrides: Sequence[str], *, over: str, into: Path | None = None, **options: Any) -> bool:
@@ -102,3 +104,46 @@ def _draw(key: str, curves: dict[tuple[str, str], Points], path: Path) -> None:
             panels.setdefault(split, []).append(Curve(label, drawn))
     if plot_curves(panels, path, x=key, y=metric):
         print(f"\ndrawn in {path}")
+
+
+class Curve(NamedTuple):
+    """A curve of means: its label, and the scores of several seeds by the value that they were measured at."""
+
+    label: str
+    points: Sequence[tuple[float, Sequence[float]]]
+
+
+def plot_curves(panels: Mapping[str, Sequence[Curve]], path: Path, *, x: str, y: str) -> bool:
+    """Draw means over seeds, with bars from the lowest to the highest, as PNG; tell whether it was drawn.
+
+    Args:
+        panels: curves by the title of their panel.
+        path: of the PNG.
+        x: what the values are of; their axis is logarithmic if they are above 0.
+        y: what the scores are of.
+    """
+    if not panels or not present("matplotlib", "plots", "curves are not drawn"):
+        return False
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3.2 * len(panels)), dpi=130, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    for axis, (title, curves) in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels.items(), strict=True):
+        for number, curve in enumerate(curves):
+            places = [value for value, _ in curve.points]
+            means = [float(np.mean(scores)) for _, scores in curve.points]
+            below = [mean - min(scores) for mean, (_, scores) in zip(means, curve.points, strict=True)]
+            above = [max(scores) - mean for mean, (_, scores) in zip(means, curve.points, strict=True)]
+            style: Any = {"color": COLOURS[number % len(COLOURS)], "marker": "o", "markersize": 4, "capsize": 3}
+            axis.errorbar(places, means, yerr=[below, above], label=curve.label, **style)
+        if all(value > 0 for curve in curves for value, _ in curve.points):
+            axis.set_xscale("log")
+        axis.set_title(title, loc="left", color=INK, fontsize=SIZE)
+        axis.set_xlabel(x, color=INK, fontsize=SIZE)
+        axis.set_ylabel(y, color=INK)
+        axis.legend(frameon=False, fontsize=SIZE)
+        dress(axis)
+    with replaced_file(path) as temporary:
+        figure.savefig(temporary, format="png")
+    return True

@@ -31,6 +31,7 @@ from dragoman.shared.evaluation.significance import (
 )
 from dragoman.shared.evaluation.tables import MEANS, aligned
 from dragoman.shared.machine.stopping import Interrupted
+from dragoman.shared.phases.evaluating import Evaluate
 from dragoman.shared.recipe.arms import PLUS
 from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.recipe.run_keys import keys_of_a_result
@@ -113,6 +114,19 @@ class Arm:
         return f"{self.label}  {shlex.join(self.words)}"
 
 
+def _check_one_evaluation(recipe: Recipe) -> None:
+    """Refuse, before hours of training, several evaluations of which nobody has said the one to compare."""
+    by_tests: dict[str, list[str]] = {}
+    for name, planned in recipe.plan.items():
+        if planned.kind is Evaluate:
+            by_tests.setdefault(str(planned.arguments["manifests"]), []).append(name)
+    for names in by_tests.values():
+        if len(names) > 1:
+            raise UsageError(
+                f"{recipe.source}: phases {', '.join(names)} test the same manifests: choose one with --phase"
+            )
+
+
 def _named(arm: str | None) -> list[str]:
     return [] if arm is None else ["--arm", arm]
 
@@ -178,6 +192,9 @@ def run_seeds(
         Interrupted: after Ctrl-C; runs can go on from where they were.
     """
     arms = arms_of(recipe, overrides, seeds=seeds, arm=arm, against=against)
+    if phase is None:
+        for each in arms:
+            _check_one_evaluation(each.any_recipe)
     print("\n".join(map(str, arms)))
     if len(arms) == 2:
         _check_arms(*arms)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def plot_training(rows: Sequence[dict[str, Any]], path: Path, title: str = "") -
     if panels[-1]:
         _draw_rate(next(remaining), training)
     for axis in axes:
-        _dress(axis)
+        dress(axis)
     axes[-1].set_xlabel("updates", color=INK, fontsize=SIZE)
     axes[-1].set_xlim(left=0, right=max(1, rows[-1]["update"]) * 1.02)
     if title:
@@ -158,7 +158,8 @@ def _cycle(start: int) -> list[str]:
     return [COLOURS[(start + number) % len(COLOURS)] for number in range(20)]
 
 
-def _dress(axis: Axes) -> None:
+def dress(axis: Axes) -> None:
+    """Give a panel its grid, colours and sizes."""
     axis.grid(True, color=GRID, linewidth=0.8)
     axis.set_axisbelow(True)
     axis.yaxis.label.set_fontsize(SIZE)
@@ -167,49 +168,6 @@ def _dress(axis: Axes) -> None:
     for side, spine in axis.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color("#bbbbbb")
-
-
-class Curve(NamedTuple):
-    """A curve of means: its label, and the scores of several seeds by the value that they were measured at."""
-
-    label: str
-    points: Sequence[tuple[float, Sequence[float]]]
-
-
-def plot_curves(panels: Mapping[str, Sequence[Curve]], path: Path, *, x: str, y: str) -> bool:
-    """Draw means over seeds, with bars from the lowest to the highest, as PNG; tell whether it was drawn.
-
-    Args:
-        panels: curves by the title of their panel.
-        path: of the PNG.
-        x: what the values are of; their axis is logarithmic if they are above 0.
-        y: what the scores are of.
-    """
-    if not panels or not present("matplotlib", "plots", "curves are not drawn"):
-        return False
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 3.2 * len(panels)), dpi=130, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
-    for axis, (title, curves) in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels.items(), strict=True):
-        for number, curve in enumerate(curves):
-            places = [value for value, _ in curve.points]
-            means = [float(np.mean(scores)) for _, scores in curve.points]
-            below = [mean - min(scores) for mean, (_, scores) in zip(means, curve.points, strict=True)]
-            above = [max(scores) - mean for mean, (_, scores) in zip(means, curve.points, strict=True)]
-            style: Any = {"color": COLOURS[number % len(COLOURS)], "marker": "o", "markersize": 4, "capsize": 3}
-            axis.errorbar(places, means, yerr=[below, above], label=curve.label, **style)
-        if all(value > 0 for curve in curves for value, _ in curve.points):
-            axis.set_xscale("log")
-        axis.set_title(title, loc="left", color=INK, fontsize=SIZE)
-        axis.set_xlabel(x, color=INK, fontsize=SIZE)
-        axis.set_ylabel(y, color=INK)
-        axis.legend(frameon=False, fontsize=SIZE)
-        _dress(axis)
-    with replaced_file(path) as temporary:
-        figure.savefig(temporary, format="png")
-    return True
 
 
 def plot_points(points: Sequence[tuple[float, float, str, str]], path: Path) -> None:
@@ -230,7 +188,7 @@ def plot_points(points: Sequence[tuple[float, float, str, str]], path: Path) -> 
     for x, y, word, _ in points:
         axis.annotate(word, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=7, color=INK)
     axis.legend(frameon=False)
-    _dress(axis)
+    dress(axis)
     with replaced_file(path) as temporary, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         figure.savefig(temporary, format="png")

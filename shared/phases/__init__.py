@@ -4,7 +4,6 @@ from dragoman.shared.phases.aligning import AlignSpeech, ReadWords
 from dragoman.shared.phases.assembling import Assemble
 from dragoman.shared.phases.averaging import Average
 from dragoman.shared.phases.evaluating import Evaluate, Rescore
-from dragoman.shared.phases.evaluating_each import EvaluateEach
 from dragoman.shared.phases.generating import Generate
 from dragoman.shared.phases.linking import AlignWords
 from dragoman.shared.phases.manifests import Prepare, Write
@@ -23,7 +22,6 @@ __all__ = [
     "Average",
     "CountPieces",
     "Evaluate",
-    "EvaluateEach",
     "Fit",
     "Generate",
     "MeasureTerms",

@@ -20,8 +20,10 @@ from dragoman.shared.machine.workspace import Workspace
 
 Passes = int | Literal["auto"]
 
-#: What a CPU computes at once: more makes nothing quicker there, and takes memory.
+#: What a CPU computes at once: more makes nothing quicker there, and takes memory. A budget has rows where a row's length
+#: is not what it costs: Whisper reads a window of 30 s for a clip of one second.
 ON_A_CPU = {"tokens": 16_384, "samples": 480 * 16_000}
+ROWS_ON_A_CPU = 16
 #: Where a run keeps what was found on a GPU.
 FILE = "passes.json"
 
@@ -29,7 +31,9 @@ FILE = "passes.json"
 def passes_on_cpu(streams: Sequence[Stream]) -> int:
     """Return the passes of an update on a CPU, of the stream that needs the most."""
     limits = ((field.unit, stream.budget.of(field)) for stream in streams for field in stream.fields.values())
-    return max((math.ceil(limit / ON_A_CPU[unit]) for unit, limit in limits if limit is not None), default=1)
+    needed = [math.ceil(limit / ON_A_CPU[unit]) for unit, limit in limits if limit is not None]
+    needed += [math.ceil(stream.budget.rows / ROWS_ON_A_CPU) for stream in streams if stream.budget.rows is not None]
+    return max(needed, default=1)
 
 
 def passes_of(setting: Passes, loader: Loader, workspace: Workspace, *, attempt: Callable[[], None]) -> int:

@@ -244,6 +244,13 @@ def test_unequal_arms_are_warned_of(recipes, capsys, own, said):
     assert f"WARNING: {said}, so that a difference of scores" in capsys.readouterr().out
 
 
+def test_of_several_evaluations_one_is_named_before_anything_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    why = "recipes/almanac/lass.yaml: phases evaluate, wrong_masks test the same manifests: choose one with --phase"
+    refuses(UsageError, why, run_seeds, "almanac/lass", [], seeds=[1])
+    assert not [*tmp_path.iterdir()]
+
+
 def test_wrong_usage(recipes, tmp_path):
     good, poor, _ = recipes
     refuses(UsageError, "must be different numbers, not 1,1", run_seeds, str(good), [], seeds=[1, 1])

@@ -169,6 +169,8 @@ def test_a_cpu_computes_what_fits_into_its_caches(world):
     assert [passes_on_cpu([tokens_of(world, tokens)]) for tokens in (50, 16_384, 16_385, 65_536)] == [1, 1, 2, 4]
     speech = Stream(name="speech", manifests=["x"], fields={"speech": SpeechField()}, budget=Budget(seconds=1000.0))
     assert passes_on_cpu([tokens_of(world, 50), speech]) == 3 and passes_on_cpu([world.stream()]) == 1
+    speech.budget = Budget(seconds=480.0, rows=128)  # of windows of half a minute
+    assert passes_on_cpu([speech]) == 8
 
 
 @pytest.fixture

@@ -6,11 +6,12 @@ import pytest
 import sacrebleu
 
 from dragoman import Hypothesis, Manifest, System, UsageError
+from dragoman.mt.evaluating_each import EvaluateEach
 from dragoman.shared import described
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.phases import Evaluate, EvaluateEach
+from dragoman.shared.phases import Evaluate
 from dragoman.shared.search import BeamSearch
 from tests import small
 from tests.small import refuses
