@@ -77,7 +77,9 @@ def test_translators_of_speech_learn_above_whisper_and_filterbanks(
     encoders,  # noqa: F811 - a fixture
     miniature,
     tmp_path,
+    monkeypatch,
 ):
+    monkeypatch.chdir(tmp_path)
     given = {"data_folder": str(miniature["covost2"]), "manifest_folder": str(tmp_path / "m"), "learning_rate": 0.001}
     given |= {"results_folder": str(tmp_path / "r"), "speech_folder": str(encoders["whisper"])} | QUICK
     if name != "wav2vec2_st":
@@ -99,7 +101,9 @@ def test_translators_of_text_learn_with_an_imported_encoder(
     encoder,  # noqa: F811 - a fixture
     miniature,
     tmp_path,
+    monkeypatch,
 ):
+    monkeypatch.chdir(tmp_path)
     data = shutil.copytree(miniature["text"], tmp_path / "text")
     shutil.copy(data / "monolingual" / "train.de", data / "monolingual" / "dev.de")
     keys = {"data_folder": str(data), "results_folder": str(tmp_path / "r"), "bert_folder": str(encoder)}
