@@ -119,3 +119,8 @@ def test_pairs_share_no_line_and_have_the_layout_that_recipes_read(verses, tmp_p
     assert numbers["en"] == {*range(40), *range(80, 120), *range(160, 200)} and numbers["de"] == {*range(40, 80)}
     assert numbers["ru"] == numbers["de"] and not numbers["en"] & numbers["de"]
     assert not numbers["en"] & {int(line.split()[2]) for line in lines["en-de"]}
+    verses.write(root, tmp_path / "few", 30)
+    assert (tmp_path / "few/en-de/train.de").read_text() == "".join(f"de line {n} train\n" for n in range(120, 150))
+    for number in (0, 41):
+        with pytest.raises(SystemExit, match=f"has 1 to 40 pairs of English and de to take, not {number}$"):
+            verses.write(root, tmp_path / "more", number)

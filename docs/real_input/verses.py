@@ -1,6 +1,7 @@
 """Divides line-aligned text of many languages into pairs that share no line, and finds a lexicon in them.
 
     python docs/real_input/verses.py data/bible data/verses
+    python docs/real_input/verses.py data/bible data/verses-4000 4000       # pairs of English and German, else 1,000
 
 Blocks of lines go by turns to a large corpus of each pair with English and to a small one of English and German: both
 have all of the book, and no line in common. Monolingual text is made of the large corpus, of other blocks for English
@@ -81,8 +82,17 @@ def lexicon(sources: Sequence[str], targets: Sequence[str], languages: tuple[str
     ]
 
 
-def write(root: Path, out: Path) -> None:
-    """Write the pairs' folders, ``monolingual/`` and ``dictionaries/``, from train, dev and test of `root`."""
+def write(root: Path, out: Path, small_lines: int | None = None) -> None:
+    """Write the pairs' folders, ``monolingual/`` and ``dictionaries/``, from train, dev and test of `root`.
+
+    Args:
+        root: has ``train.en``, ``train.de`` and so on.
+        out: the folder to write to.
+        small_lines: pairs of English and German; by default 1,000, or fewer if no more can be taken.
+
+    Raises:
+        SystemExit: if as many cannot be taken.
+    """
 
     def read(split: str, code: str) -> list[str]:
         return (root / f"{split}.{code}").read_text(encoding="utf-8").split("\n")[:-1]
@@ -92,13 +102,16 @@ def write(root: Path, out: Path) -> None:
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     train = {code: read("train", code) for code in ("en", *LARGE, SMALL)}
+    there = len(blocks(train[SMALL], SMALL_BLOCK))
+    if small_lines is not None and not 0 < small_lines <= there:
+        raise SystemExit(f"{root}: has 1 to {there} pairs of English and {SMALL} to take, not {small_lines}")
     for code, lines in train.items():
         save(out / "monolingual" / f"train.{code}", blocks(lines, ENGLISH_BLOCKS if code == "en" else OTHER_BLOCK))
         save(out / "monolingual" / f"dev.{code}", read("dev", code))
     for code in (*LARGE, SMALL):
         folder = out / f"en-{code}"
         for side in ("en", code):
-            small = blocks(train[side], SMALL_BLOCK)[:SMALL_LINES]
+            small = blocks(train[side], SMALL_BLOCK)[: small_lines or SMALL_LINES]
             save(folder / f"train.{side}", small if code == SMALL else blocks(train[side], LARGE_BLOCKS))
             for split in ("dev", "test"):
                 save(folder / f"{split}.{side}", read(split, side))
@@ -108,4 +121,4 @@ def write(root: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(*map(Path, sys.argv[1:]))
+    write(*map(Path, sys.argv[1:3]), *map(int, sys.argv[3:4]))
