@@ -15,7 +15,7 @@ transcripts: L_ST + L_MT.
 
 Differs from the paper: the subsampler is one-dimensional; on Almanac FAT-MLM starts from a recogniser, kinds of data
 alternate by update instead of adding up, and FAT-ST has CTC, whose weight is taken from that of translating speech
-(0.7, beside 1 of translating transcripts; arm ``equal`` weighs both alike, as the paper does). Above wav2vec 2.0
+(0.7, beside 1 of translating transcripts; arm ``even`` weighs both alike, as the paper does). Above wav2vec 2.0
 (recipes/base/fat_waveform.yaml) everything is our reading: the paper hears by filterbanks.
 
 Not established, and chosen here: layers and widths (second-hand: 12 + 6 layers of 256); a masked share of 30 % for

@@ -20,9 +20,9 @@ from dragoman.shared.machine.workspace import Workspace
 
 Passes = int | Literal["auto"]
 
-#: What a CPU computes at once: more makes nothing quicker there, and takes memory. A budget has rows where a row's length
-#: is not what it costs: Whisper reads a window of 30 s for a clip of one second.
+#: What a CPU computes at once: more makes nothing quicker there, and takes memory.
 ON_A_CPU = {"tokens": 16_384, "samples": 480 * 16_000}
+#: Rows count where a budget has them, because length is not what they cost: Whisper reads 30 s for a clip of one.
 ROWS_ON_A_CPU = 16
 #: Where a run keeps what was found on a GPU.
 FILE = "passes.json"
