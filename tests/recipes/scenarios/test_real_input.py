@@ -12,7 +12,6 @@ from dragoman.shared.nn.fbank import Fbank
 from dragoman.shared.systems.reading_model import ReadingModel
 from tests.recipes.scenarios.test_imported_reader import encoder  # noqa: F401 - a fixture
 from tests.recipes.scenarios.test_imported_speech import (
-    NORMS_AND_ATTENTION,
     NOTHING,
     encoders,  # noqa: F401 - a fixture
     moved,
@@ -68,7 +67,7 @@ def test_both_arms_have_the_same_data_batches_updates_and_pieces(name, arm, cont
 @pytest.mark.parametrize(
     ("name", "arm", "learns"),
     [("wav2vec2_st", "filterbanks", None), ("xstnet", "whisper", NOTHING), ("lut", None, NOTHING)]
-    + [("lut", "filterbanks", None), ("lna", None, NORMS_AND_ATTENTION), ("lna", "filterbanks", None)],
+    + [("lut", "filterbanks", None)],
 )
 def test_translators_of_speech_learn_above_whisper_and_filterbanks(
     name,
