@@ -22,6 +22,8 @@ from tests.recipes.test_recipes import small
 from tests.recipes.test_waveform import QUICK
 
 REAL_INPUT = Path(__file__).parents[3] / "docs" / "real_input"
+#: Sizes that LNA's encoder has from Whisper's.
+WHISPERS = {"width", "heads", "feedforward"}
 #: Recipes, the arm that README.md measures (None: no arm), and its control.
 COMPARED = [
     ("wav2vec2_st", "whisper", "filterbanks"),
@@ -89,7 +91,7 @@ def test_translators_of_speech_learn_above_whisper_and_filterbanks(
         given |= {"text_folder": str(miniature["text"]), "text_manifest_folder": str(tmp_path / "t")}
     sizes = small(load(name, arm, **given))
     if (name, arm) == ("lna", None):
-        sizes = {key: size for key, size in sizes.items() if key not in ("width", "heads", "feedforward")}  # are Whisper's
+        sizes = {key: size for key, size in sizes.items() if key not in WHISPERS}
     model = run_recipe(load(name, arm, **given | sizes), command="a test").output
     model = model / "average" / "model"
     if learns is not None:
