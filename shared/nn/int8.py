@@ -3,13 +3,15 @@
 A matrix (O, I) has a scale for each row, as a table has for each vector; what is multiplied gets one for each of its
 rows when it comes, so that a sentence's output does not depend on the others of its batch. Both scales are the largest
 absolute value by 127, zero stays zero, and the sums are exact, in 32 bits (Wu et al. 2020, arXiv 2004.09602, sections
-3.2 and 4.1). oneDNN computes the products, on all processors with AVX2, by VNNI and AMX where they are.
+3.2 and 4.1). oneDNN computes the products, by VNNI and AMX where they are. Without them it adds two products in 16
+bits, which overflow; there, matrices have seven bits.
 
 Tensors in eight bits carry their scales as an attribute, which neither copies nor files keep: they are for searches.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import cast
 
 import torch
@@ -27,26 +29,38 @@ def has_int8() -> bool:
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.onednn, "qlinear_pointwise")
 
 
+@cache
+def largest_of_matrices() -> int:
+    """Return up to which absolute value this processor's products are exact: 127, or 63 if two of them overflow."""
+    extreme = torch.full((1, 8), LARGEST, dtype=torch.int8, device="cpu")
+    matrix = _with_scales(torch.ops.onednn.qlinear_prepack(extreme, None), torch.ones(1, 1, device="cpu"))
+    return LARGEST if _sums(extreme, matrix).item() == extreme.shape[1] * LARGEST**2 else LARGEST // 2
+
+
 @torch.no_grad()
-def rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Round rows (R, I) to eight bits.
+def rounded(rows: Tensor, most: int = LARGEST) -> tuple[Tensor, Tensor]:
+    """Round rows (R, I) to eight bits, or fewer.
+
+    Args:
+        rows: (R, I).
+        most: the largest absolute value of what comes out.
 
     Returns:
-        (R, I) int8 from -127 to 127, and scales (R, 1) float32, which they are to be multiplied by.
+        (R, I) int8, and scales (R, 1) float32, which they are to be multiplied by.
     """
     result = torch.empty(rows.shape, dtype=torch.int8, device=rows.device)
     scales = torch.empty(len(rows), 1, device=rows.device)
     size = max(1, BLOCK // max(1, rows.shape[1]))
     for some, place, scale in zip(rows.split(size), result.split(size), scales.split(size), strict=True):
         largest = some.abs().amax(1, keepdim=True).float().clamp_(min=SMALLEST)
-        scale.copy_(largest.div_(LARGEST))
+        scale.copy_(largest.div_(most))
         place.copy_((some / scale).round_())
     return result, scales
 
 
 def table(weight: Tensor) -> Tensor:
     """Return a table (V, D) in eight bits, of which :func:`vectors` looks up rows."""
-    values, scales = rounded(weight.detach())
+    values, scales = rounded(weight.detach(), largest_of_matrices())
     return _with_scales(values, scales)
 
 
@@ -59,7 +73,9 @@ def matrix(weight: Tensor) -> Tensor:
     """Return a matrix (O, I), or a :func:`table`, in eight bits, in the order in which :func:`product` reads it."""
     if weight.is_mkldnn:
         return weight
-    values, scales = (weight, scales_of(weight)) if weight.dtype == torch.int8 else rounded(weight.detach())
+    values, scales = (
+        (weight, scales_of(weight)) if weight.dtype == torch.int8 else rounded(weight.detach(), largest_of_matrices())
+    )
     return _with_scales(torch.ops.onednn.qlinear_prepack(values.detach(), None), scales)
 
 
@@ -74,14 +90,23 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     scales = scales_of(weight)
     values, factors = rounded(x.reshape(-1, x.shape[-1]))
     if len(values):
-        nothing = torch.zeros(len(scales), dtype=torch.int32)
-        result = torch.ops.onednn.qlinear_pointwise(
-            values, 1.0, 0, weight, scales[:, 0], nothing, None, 1.0, 0, torch.float32, "none", [], ""
-        )
+        result = _sums(values, weight)
     else:
         result = x.new_empty(0, len(scales))
     result = result.mul_(factors) if bias is None else torch.addcmul(bias.float(), result, factors)
     return result.to(x.dtype).unflatten(0, x.shape[:-1]) if x.dim() > 1 else result[0].to(x.dtype)
+
+
+def _sums(values: Tensor, weight: Tensor) -> Tensor:
+    """Return (R, O) float32 of values (R, I) int8 and a :func:`matrix`, whose scales they are multiplied by."""
+    scales = scales_of(weight)[:, 0]
+    nothing = torch.zeros(len(scales), dtype=torch.int32)
+    return cast(
+        Tensor,
+        torch.ops.onednn.qlinear_pointwise(
+            values, 1.0, 0, weight, scales, nothing, None, 1.0, 0, torch.float32, "none", [], ""
+        ),
+    )
 
 
 def scales_of(weight: Tensor) -> Tensor:

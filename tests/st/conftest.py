@@ -5,6 +5,7 @@ import pytest
 import soundfile
 
 from tests import small
+from tests.shared.conftest import write_sound  # noqa: F401
 from tests.test_nouns import WORDS
 
 
