@@ -30,7 +30,6 @@ from benchmarks.graphics import Sampler, peak
 from benchmarks.ours import Trainer, counted
 from benchmarks.training import RATE as LEARNING_RATE
 from dragoman.shared.batch import Batch
-from dragoman.shared.batches.crop import Crop
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.manifest import Manifest
@@ -38,6 +37,7 @@ from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.batches.stream import Budget, Stream
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from dragoman.st.crop import Crop
 
 SAMPLE_RATE = 16000
 WARM_UP, COUNTED = 4, 4  # updates that are not timed, and batches whose operations are counted

@@ -134,7 +134,7 @@ SPEECH = [
     System("Distillation", "st/distillation.py", "kd_word kd_sequence", "shared/objectives/teacher.py"),
     System("Self-training", "recipes/base/self_training.yaml", "self_training", phases="evaluate_with_lm"),
     System("wav2vec", "st/wav2vec.py", "wav2vec wav2vec_ctc"),
-    System("wav2vec 2.0, pre-training", "st/wav2vec2.py", "wav2vec2_ctc wav2vec2 wav2vec2_large"),
+    System("wav2vec 2.0, pre-training", "st/wav2vec2.py", "wav2vec2_ctc wav2vec2 wav2vec2_large", "st/crop.py"),
     System("wav2vec2-Transformer", "recipes/base/waveform.yaml", "wav2vec2_st", "shared/nn/waveform.py"),
     System("Imported encoders of waveforms", "recipes/own/st_finetune.yaml", "st_finetune", "shared/nn/waveform.py"),
     System(

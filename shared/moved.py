@@ -36,6 +36,7 @@ _FROM_BOTH = {
     "shared.phases.FitEach": "mt.fitting_each.FitEach",
     "shared.phases.CompareInputs": "st.comparing.CompareInputs",
     "shared.phases.MeasureFeatures": "st.measuring.MeasureFeatures",
+    "shared.batches.crop": "st.crop",
     "shared.batches.joined_text": "st.joined_text",
     "shared.nn.tandem": "st.tandem",
     "shared.nn.slots": "st.slots",

@@ -8,10 +8,10 @@ import soundfile
 import torch
 
 from dragoman import DataError, Manifest, UsageError
-from dragoman.shared.batches.crop import Crop
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.batches.stream import Budget, Filter, Stream
+from dragoman.st.crop import Crop
 from tests.small import refuses
 
 
