@@ -131,7 +131,7 @@ def test_workers_know_the_longest_rows_without_the_table(uneven):
 
 @pytest.mark.parametrize("world", [1, 2])
 def test_parts_of_a_batch_are_cut_on_the_grid(world):
-    """Beside parts of any size: fewer shapes, and rows of one length stand beside others of their second length."""
+    """Compared with parts of any size, there are fewer shapes, and rows of one length are sorted by the other."""
     stream = make_stream(speech_lengths(5_000), Budget(seconds=1500, grid=8), units="samples tokens")
     loaders = [Loader(streams=[stream], seed=1, rank=rank, world=world, passes=4) for rank in range(world)]
     plan = loaders[0].plan(0)

@@ -154,7 +154,7 @@ def test_a_run_in_passes_goes_on_bit_for_bit(world, workspace):
 
 
 def test_a_run_goes_on_with_other_passes(world, workspace):
-    """What a recipe asks, and what a machine finds, may change: the updates stay the same ones."""
+    """Passes may differ from start to start, whether the recipe or the machine sets them; updates stay the same."""
     assert "passes" in Fit.without_effect
     straight = world.fit(passes=1, rows=16, updates=4, optimizer=Adam(eps=1e-3))
     straight.run(workspace("straight"))
