@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from reprlib import repr as shown
 
@@ -171,6 +171,14 @@ def called(name: str) -> str | None:
         return None
     # Of script and region, the one behind says more: zh_Hant_TW.
     return next((meant for part in reversed(rest) if (meant := _SPELLINGS.get(f"{code}-{part}".lower()))), code)
+
+
+def among(code: str, tags: Iterable[str]) -> str | None:
+    """Return the first of a file's tags that is of a language: its own, or else one with a region (en-US for en)."""
+    tags = list(tags)
+    exact = (tag for tag in tags if called(tag) == code)
+    wider = (tag for tag in tags if called(_plain(tag).split("-")[0]) == code)
+    return next(exact, None) or next(wider, None)
 
 
 def hint(code: str, codes: Collection[str]) -> str:
