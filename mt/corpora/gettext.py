@@ -166,26 +166,26 @@ def messages(path: Path, passed: Counter[str]) -> Iterator[Message | Unusable]:
     catalogue = _read(path)
     form = _formula(path, catalogue.metadata.get("Plural-Forms", ""))
     for number, entry in enumerate(catalogue, 1):
-        line = getattr(entry, "linenum", None) or number
+        line = getattr(entry, "linenum", number)  # in a .mo file messages have none
+        forms = entry.msgstr_plural or {0: entry.msgstr}
         if entry.obsolete:
             passed["obsolete messages"] += 1
-        elif "fuzzy" in entry.flags:
+        elif path.suffix == ".po" and entry.fuzzy:
             passed["fuzzy messages"] += 1
-        elif not entry.translated():
+        elif not all(text.strip() for text in forms.values()):
             passed["untranslated messages"] += 1
         elif not entry.msgid_plural:
             yield _message(f"{number}", entry, entry.msgid, entry.msgstr, line)
         else:
-            forms = entry.msgstr_plural
             for key, original, count in (
                 (f"{number}", entry.msgid, ONE),
                 (f"{number}.plural", entry.msgid_plural, SEVERAL),
             ):
                 index = form(count) if form else max(forms) * (count != ONE)
-                if index not in forms:
-                    yield Unusable(f"form {index}, for {count}, is not there: {entry.msgid[:60]!r}", path, line)
-                else:
+                if index in forms:
                     yield _message(key, entry, original, forms[index], line)
+                else:
+                    yield Unusable(f"form {index}, for {count}, is not there: {entry.msgid[:60]!r}", path, line)
 
 
 def _message(key: str, entry: Any, original: str, translation: str, line: int) -> Message:

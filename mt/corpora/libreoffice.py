@@ -38,8 +38,8 @@ from dragoman.shared.text.lines import Unusable, read_lines
 
 CATALOGUES = "train_catalogues"
 ENGLISH = "en-US"
-#: The share of the pages that is dev, and as much test: about a thousand paragraphs each.
-SHARE = 1 / 60
+#: Pages are in so many parts by their hashes; two of them, with about a thousand paragraphs each, are held out.
+PARTS, HELD_OUT = 60, {58: DEV, 8: TEST}
 #: Marks of keys in the catalogues.
 MARKS = "_~"
 _HELP = ("usr/share/libreoffice/help", "share/libreoffice/help", "libreoffice/help", "help", "")
@@ -212,8 +212,7 @@ class LibreOffice(Reader):
 
 def split_of(page: str) -> str:
     """Return the split of a page: a function of its name."""
-    place = hashed(page) / 2**64
-    return DEV if place < SHARE else TEST if place < 2 * SHARE else TRAIN
+    return HELD_OUT.get(hashed(page) % PARTS, TRAIN)
 
 
 def _path(folder: Path, page: str) -> Path:
@@ -257,7 +256,7 @@ def read_page(path: Path) -> dict[str, tuple[str, int]]:
 
 
 def _is_default(element: Any) -> bool:
-    """Tell whether a hidden element is the wording to read: for no system or program in particular, or else the first."""
+    """Tell whether a hidden element is the wording to read: for no program in particular, or else the first."""
     switch = element.getparent()
     if switch.get("class") not in _SWITCHES:
         return False
