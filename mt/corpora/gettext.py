@@ -16,8 +16,8 @@ by the formula in the header. (The last form is not always the plural of many: i
 Slovenian that of three and four.) Without a formula, the plural has the last form.
 
 Menus mark a letter that a key reaches: _Save, &Save, ~Save, and 保存(_S) in Chinese and Japanese. ``--accelerator "_"``
-takes the mark out of texts that have a single one before a letter, unless it is in a name (%FILE_NAME), and the bracket
-whole; a doubled mark becomes one. By default texts stay as they are: snake_case would become snakecase.
+takes the mark out of texts that have a single one before a character, unless it is in a name (%FILE_NAME), and such a
+bracket whole; a doubled mark becomes one. By default texts stay as they are: snake_case would become snakecase.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MARKS = "_&~"
 #: Counts for which the forms of a message with a plural are taken.
 ONE, SEVERAL = 1, 5
 #: What is written with a mark and is none: %FILE_NAME, <wizard_name>, STYLE_NAME.
-_NAME = r"[%$<{]\w+|[A-Z]{3,}_[A-Z]\w*"
+_NAME = r"[%$<{]\w+|[A-Z]{3,}_[A-Z]{2,}"
 _HEADER = re.compile(rb'^"?Language:[ \t]*([\w@.-]+)', re.MULTILINE)
 
 
@@ -189,8 +189,7 @@ def messages(path: Path, passed: Counter[str]) -> Iterator[Message | Unusable]:
 
 
 def _message(key: str, entry: Any, original: str, translation: str, line: int) -> Message:
-    texts = (" ".join(text.split()) for text in (original, translation))
-    return Message(key, entry.msgctxt or "", *texts, line)
+    return Message(key, entry.msgctxt or "", " ".join(original.split()), " ".join(translation.split()), line)
 
 
 def _read(path: Path) -> Any:
@@ -211,7 +210,7 @@ def _formula(path: Path, header: str) -> Any:
     """Return the function from a count to the number of its form; None if there is no formula."""
     found = re.search(r"plural\s*=\s*([^;]+)", header.replace("nplurals", ""))
     try:
-        return gettext.c2py(found[1].strip()) if found else None  # type: ignore[attr-defined]
+        return gettext.c2py(found[1].strip()) if found else None
     except ValueError as error:
         raise DataError(f"{path}: Plural-Forms in its header is {header!r}: {one_line(error)}") from error
 
@@ -222,7 +221,7 @@ def without_marks(text: str, marks: str) -> str:
         text = re.sub(rf"\s*[(（]\s*{mark}\w\s*[)）]", "", text)
         parts = re.compile(rf"(?P<name>{_NAME})|(?P<double>{mark}{mark})|(?P<single>{mark})")
         found = [part for part in parts.finditer(text) if part["single"]]
-        alone = len(found) == 1 and re.match(r"[^\W_]|\.\.\.", text[found[0].end() :])
+        alone = len(found) == 1 and re.match(r"[^\s)）\]'\"]", text[found[0].end() :])
         if alone:
             text = text[: found[0].start()] + text[found[0].end() :]
         text = parts.sub(lambda part: part[0][bool(part["double"]) :], text)

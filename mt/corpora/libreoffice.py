@@ -25,16 +25,17 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from dragoman.mt.corpora.gettext import messages, without_marks
+from dragoman.mt.corpora.help_pages import read_page
 from dragoman.shared.errors import DataError
 from dragoman.shared.machine.extras import require
 from dragoman.shared.preparing.held_out import DEV, TEST, TRAIN, folded, hashed
-from dragoman.shared.preparing.reader import Reader, SourceRow
+from dragoman.shared.preparing.line_pairs import pair_row
+from dragoman.shared.preparing.reader import Reader, SourceRow, is_training
 from dragoman.shared.preparing.split_files import chosen_splits
 from dragoman.shared.text import languages
-from dragoman.shared.text.lines import Unusable, read_lines
+from dragoman.shared.text.lines import Unusable
 
 CATALOGUES = "train_catalogues"
 ENGLISH = "en-US"
@@ -43,9 +44,6 @@ PARTS, HELD_OUT = 60, {58: DEV, 8: TEST}
 #: Marks of keys in the catalogues.
 MARKS = "_~"
 _HELP = ("usr/share/libreoffice/help", "share/libreoffice/help", "libreoffice/help", "help", "")
-#: What paragraphs are; those of the footer have no text of the page.
-_BLOCKS = ".//*[self::p or self::h1 or self::h2 or self::h3 or self::h4 or self::h5 or self::h6][@id]"
-_SWITCHES = ("switch", "switchinline")
 
 
 class LibreOffice(Reader):
@@ -77,8 +75,7 @@ class LibreOffice(Reader):
         """
         for library in ("lxml", "polib")[: 1 + catalogues]:
             require(library, "memories", f"the reader {self.name}")
-        self.source_language = languages.check(source_language)
-        self.target_language = languages.check(target_language)
+        self._codes = languages.check(source_language), languages.check(target_language)
         if source_language == target_language:
             raise DataError(f"source and target language are both {source_language!r}")
         self.folder = f"{source_language}-{target_language}"
@@ -89,10 +86,11 @@ class LibreOffice(Reader):
         if found is None:
             raise DataError(f"{root}: no {_HELP[0]}/{ENGLISH}/text in it (of the package libreoffice-help-en-us)")
         self._english = found / ENGLISH
-        self._folders = [self._folder_of(code, found) for code in (source_language, target_language)]
+        self._folders = [self._folder_of(code, found) for code in self._codes]
+        self._all_folders = list(dict.fromkeys([self._english, *self._folders]))
         self._catalogues = [
-            self._folder_of(code, found.parents[2] / "lib/libreoffice/program/resource")
-            for code, folder in zip((source_language, target_language), self._folders, strict=True)
+            self._folder_of(code, found.parent.parent.parent / "lib/libreoffice/program/resource")
+            for code, folder in zip(self._codes, self._folders, strict=True)
             if catalogues and folder != self._english
         ]
         pages = sorted((self._english / "text").rglob("*.html"))
@@ -120,8 +118,7 @@ class LibreOffice(Reader):
         """Return the pages, for training also those that it must not have, and the catalogues."""
         names = self._pages[split] if split in (DEV, TEST) else self._held_out_pages
         names = names + (self._pages[TRAIN] if split == TRAIN else [])
-        folders = dict.fromkeys([self._english, *self._folders])
-        pages = [path for folder in folders for name in names if (path := _path(folder, name)).is_file()]
+        pages = [path for folder in self._all_folders for name in names if (path := _path(folder, name)).is_file()]
         return pages + [path for folder in self._catalogues for path in _messages_in(folder)] * (split == CATALOGUES)
 
     def count(self, split: str) -> int | None:
@@ -135,7 +132,7 @@ class LibreOffice(Reader):
             DataError: if a page is broken.
         """
         passed = self._passed(split, anew=True)
-        is_training, seen = split not in (DEV, TEST), set()
+        training, seen = is_training(split), set()
         found = self._messages(passed) if split == CATALOGUES else self._paragraphs(split, passed)
         for original, row in found:
             if isinstance(row, Unusable):
@@ -144,9 +141,9 @@ class LibreOffice(Reader):
             texts = (row["source_text"], row["target_text"])
             if any(text == original for text, side in zip(texts, self._folders, strict=True) if side != self._english):
                 passed["texts that are the English itself"] += 1
-            elif is_training and any(folded(text) in self._held_out for text in (original, *texts)):
+            elif training and any(folded(text) in self._held_out for text in (original, *texts)):
                 passed["texts of dev or test"] += 1
-            elif is_training and texts in seen:
+            elif training and texts in seen:
                 passed["repeated pairs"] += 1
             else:
                 seen.add(texts)
@@ -159,24 +156,20 @@ class LibreOffice(Reader):
     @cached_property
     def _held_out(self) -> set[str]:
         """The texts of the pages of dev and test in English and both languages, translated or not."""
-        folders = dict.fromkeys([self._english, *self._folders])
-        pages = (read_page(_path(folder, name)) for folder in folders for name in self._held_out_pages)
+        pages = (read_page(_path(folder, name)) for folder in self._all_folders for name in self._held_out_pages)
         return {folded(text) for page in pages for text, _ in page.values()}
 
     def _paragraphs(self, split: str, passed: Counter[str]) -> Iterator[tuple[str, SourceRow]]:
         """Go through the paragraphs that are there in both languages, each behind its English original."""
         for name in self._pages[split]:
-            pages = {
-                folder: read_page(_path(folder, name)) for folder in dict.fromkeys([self._english, *self._folders])
-            }
+            pages = {folder: read_page(_path(folder, name)) for folder in self._all_folders}
             for key, (original, _) in pages[self._english].items():
-                sides = [pages[folder].get(key) for folder in self._folders]
-                if None in sides:
+                source, target = (pages[folder].get(key) for folder in self._folders)
+                if source is None or target is None:
                     passed["paragraphs that are not in both languages"] += 1
                     continue
-                (source, line), (target, _) = sides
-                row = self._row(f"{name}#{key}", source, target, document=name)
-                yield original, SourceRow(row, file=_path(self._folders[0], name), line=line)
+                row = pair_row(f"{name}#{key}", (source[0], target[0]), self._codes, document=name)
+                yield original, SourceRow(row, file=_path(self._folders[0], name), line=source[1])
 
     def _messages(self, passed: Counter[str]) -> Iterator[tuple[str, SourceRow | Unusable]]:
         """Go through the messages that both languages have, each behind its English original."""
@@ -184,7 +177,8 @@ class LibreOffice(Reader):
         for path in _messages_in(first):
             translations: list[dict[tuple[str, str], str]] = []
             for folder in others:
-                read = messages(folder / "LC_MESSAGES" / path.name, passed)
+                other = folder / "LC_MESSAGES" / path.name
+                read = messages(other, passed) if other.is_file() else iter(())
                 translations.append({one[1:3]: one.translation for one in read if not isinstance(one, Unusable)})
             for message in messages(path, passed):
                 if isinstance(message, Unusable):
@@ -196,18 +190,8 @@ class LibreOffice(Reader):
                     passed["messages that are not in both languages"] += 1
                     continue
                 original, *texts = (without_marks(text, MARKS) for text in (message.original, *texts))
-                row = self._row(f"{path.stem}#{message.key}", *texts, context=message.context or None)
+                row = pair_row(f"{path.stem}#{message.key}", texts, self._codes, context=message.context or None)
                 yield original, SourceRow(row, file=path, line=message.line)
-
-    def _row(self, id: str, source: str, target: str, **further: str | None) -> dict[str, Any]:
-        return {
-            "id": id,
-            "source_text": source,
-            "source_language": self.source_language,
-            "target_text": target,
-            "target_language": self.target_language,
-            **further,
-        }
 
 
 def split_of(page: str) -> str:
@@ -221,45 +205,3 @@ def _path(folder: Path, page: str) -> Path:
 
 def _messages_in(folder: Path) -> list[Path]:
     return sorted((folder / "LC_MESSAGES").glob("*.mo"))
-
-
-def read_page(path: Path) -> dict[str, tuple[str, int]]:
-    """Return the texts of a page by their ids, each with its line, in order; nothing for a page that is not there.
-
-    Raises:
-        DataError: if the page is not UTF-8, or has no text.
-    """
-    from lxml import html
-    from lxml.etree import ParserError
-
-    if not path.is_file():
-        return {}
-    content = "\n".join(read_lines(path)).encode()
-    try:
-        page = html.document_fromstring(content, parser=html.HTMLParser(encoding="utf-8"))
-    except ParserError as error:
-        raise DataError(f"{path}: no page of HTML: {error}") from error
-    areas = page.xpath("//*[@id='DisplayArea']")
-    if not areas:
-        raise DataError(f"{path}: no element with the id DisplayArea, in which a page of the help has its text")
-    for element in areas[0].xpath(".//*[@hidden]"):
-        if not _is_default(element):
-            element.drop_tree()
-    for line_break in areas[0].iter("br"):
-        line_break.tail = f" {line_break.tail or ''}"
-    texts: dict[str, tuple[str, int]] = {}
-    for block in areas[0].xpath(_BLOCKS):
-        text = " ".join(block.text_content().split())
-        if text:
-            texts.setdefault(block.get("id"), (text, block.sourceline))
-    return texts
-
-
-def _is_default(element: Any) -> bool:
-    """Tell whether a hidden element is the wording to read: for no program in particular, or else the first."""
-    switch = element.getparent()
-    if switch.get("class") not in _SWITCHES:
-        return False
-    wordings = [one for one in switch if one.get("hidden") is not None]
-    defaults = [one for one in wordings if one.get("id", "").startswith("default")]
-    return element is (defaults or wordings)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from dragoman.shared.errors import DataError
 from dragoman.shared.machine.extras import require
 from dragoman.shared.preparing.held_out import DEV, LARGEST_SHARE, TEST, TRAIN, HeldOut
+from dragoman.shared.preparing.line_pairs import pair_row
 from dragoman.shared.preparing.reader import Reader, SourceRow
 from dragoman.shared.ranges import Range
 from dragoman.shared.text import languages
@@ -31,6 +32,7 @@ class Memories(Reader):
         library: that reads them.
     """
 
+    name: str
     endings: tuple[str, ...] = ()
     library = "lxml"
 
@@ -110,7 +112,8 @@ class Memories(Reader):
             DataError: if a file is broken, or no unit has both languages.
         """
         if split in self._drawn:
-            yield from (row for row in self._all(TRAIN, Counter(), set()) if self._held_out.split_of(row) == split)
+            rows = (row for row in self._all(TRAIN, Counter(), set()) if not isinstance(row, Unusable))
+            yield from (row for row in rows if self._held_out.split_of(row) == split)
             return
         passed, there = self._passed(split, anew=True), set[str]()
         any_row, divided = False, bool(self._drawn) and split == TRAIN
@@ -136,18 +139,10 @@ class Memories(Reader):
         """Go through the pairs of a file, count what is passed over, and add the languages that are there."""
         raise NotImplementedError
 
-    def _row(self, path: Path, key: object, texts: Collection[str], line: int, **further: str | None) -> SourceRow:
+    def _row(self, path: Path, key: object, texts: Sequence[str], line: int, **further: str | None) -> SourceRow:
         """Return the row of a pair; ``key`` tells it from others of the file."""
-        source, target = texts
-        row = {
-            "id": f"{self._name_of(path)}_{key}",
-            "source_text": source,
-            "source_language": self.source_language,
-            "target_text": target,
-            "target_language": self.target_language,
-            **further,
-        }
-        return SourceRow(row, file=path, line=line)
+        codes = self.source_language, self.target_language
+        return SourceRow(pair_row(f"{self._name_of(path)}_{key}", texts, codes, **further), file=path, line=line)
 
 
 def read_units(path: Path, root: str, *units: str) -> Iterator[Any]:
