@@ -44,6 +44,7 @@ MARKS = "_&~"
 ONE, SEVERAL = 1, 5
 #: What is written with a mark and is none: %FILE_NAME, <wizard_name>, STYLE_NAME.
 _NAME = r"[%$<{]\w+|[A-Z]{3,}_[A-Z]{2,}"
+_STRING = re.compile(r'(?:msg(?:ctxt|id|id_plural|str(?:\[\d+\])?)\s*)?"(?:[^"\\]|\\.)*"')
 _HEADER = re.compile(rb'^"?Language:[ \t]*([\w@.-]+)', re.MULTILINE)
 
 
@@ -197,13 +198,28 @@ def _read(path: Path) -> Any:
 
     try:
         if path.suffix == ".po":
+            _check_strings(path, polib.detect_encoding(str(path), True))
             return polib.pofile(str(path))
         with open(path, "rb") as file:
             gettext.GNUTranslations(file)  # notices that a file was cut off, which polib does not
         return polib.mofile(str(path))
+    except DataError:
+        raise
     except (OSError, ValueError, struct.error, LookupError) as error:  # UnicodeDecodeError is a ValueError
         reason = shortened(one_line(error).replace(f"{path} ", ""), 200)
         raise DataError(f"{path}: {reason}") from error
+
+
+def _check_strings(path: Path, encoding: str) -> None:
+    """Refuse a string without an end, of which polib would take the last character for one."""
+    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+        try:
+            text = line.decode(encoding).strip().removeprefix("#~").strip()
+        except UnicodeDecodeError as error:
+            wrong = f"byte 0x{line[error.start]:02x} at position {error.start}"
+            raise DataError(f"{path}, line {number}: not {encoding} ({wrong})") from error
+        if text.startswith(("msg", '"')) and not _STRING.fullmatch(text):
+            raise DataError(f"{path}, line {number}: no string in quotes that has an end: {text[:60]!r}")
 
 
 def _formula(path: Path, header: str) -> Any:

@@ -66,8 +66,10 @@ class Memories(Reader):
         self.published: dict[str, dict[str, float]] = {}
         self._root = Path(root).absolute()
         self._files: dict[str, list[Path]] = {}
-        for path in self._find():
-            self._files.setdefault(self._split_of(path), []).append(path)
+        self._names = {path: self._name_of(path) for path in self._find()}
+        for path, name in self._names.items():
+            split = next((part for part in name.split("/") if part in _HELD_OUT), TRAIN)
+            self._files.setdefault(split, []).append(path)
         self._drawn = [split for split in (DEV, TEST) if held_out and split not in self._files]
         self._share = held_out
         if self._drawn and TRAIN not in self._files:
@@ -89,9 +91,6 @@ class Memories(Reader):
         """Return the path of a file in the root, without its endings."""
         name = plain_name(path).rpartition(".")[0]
         return name if path == self._root else path.relative_to(self._root).with_name(name).as_posix()
-
-    def _split_of(self, path: Path) -> str:
-        return next((part for part in self._name_of(path).split("/") if part in _HELD_OUT), TRAIN)
 
     def splits(self) -> list[str]:
         """Return the names of the splits, training first."""
@@ -142,7 +141,7 @@ class Memories(Reader):
     def _row(self, path: Path, key: object, texts: Sequence[str], line: int, **further: str | None) -> SourceRow:
         """Return the row of a pair; ``key`` tells it from others of the file."""
         codes = self.source_language, self.target_language
-        return SourceRow(pair_row(f"{self._name_of(path)}_{key}", texts, codes, **further), file=path, line=line)
+        return SourceRow(pair_row(f"{self._names[path]}_{key}", texts, codes, **further), file=path, line=line)
 
 
 def read_units(path: Path, root: str, *units: str) -> Iterator[Any]:
@@ -219,7 +218,7 @@ def _parts(path: Path, element: Any, code: Collection[str]) -> Iterator[str]:
         if child.tag is etree.Entity:
             raise DataError(f"{path}, line {child.sourceline}: the entity {child.text} is not known")
         if isinstance(child.tag, str):
-            if etree.QName(child).localname not in code:
+            if child.tag.rpartition("}")[2] not in code:
                 yield from _parts(path, child, code)
             elif _BREAKS & {child.get(name) for name in ("type", "ctype", "subType")}:
                 yield " "

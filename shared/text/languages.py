@@ -11,6 +11,7 @@ import difflib
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cache
 from reprlib import repr as shown
 
 from dragoman.shared.errors import DataError
@@ -160,6 +161,7 @@ def check(code: str) -> str:
     )
 
 
+@cache
 def called(name: str) -> str | None:
     """Return our code of a language that has another code or name (cmn, iw, deu, de_AT, German, Deutsch), else None."""
     plain = _plain(name)
@@ -187,6 +189,7 @@ def hint(code: str, codes: Collection[str]) -> str:
     return f": write {same[0]!r}" if same else ""
 
 
+@cache
 def _plain(name: str) -> str:
     """Return a code or name in the form that ours have, in lower case, without what a locale adds (de_DE.UTF-8)."""
     return re.sub("[_ ]", "-", re.split("[.@]", name.strip())[0]).lower()
