@@ -123,7 +123,8 @@ class Memories(Reader):
         if not any_row:
             why = "".join(f"; {what}: {count:,}" for what, count in passed.items())
             found = f"; there are {', '.join(sorted(there))}" if there else ""
-            raise DataError(f"{self._root}: no text of {split} is in {self.folder.replace('-', ' and ')}{found}{why}")
+            both = f"{self.source_language} and {self.target_language}"
+            raise DataError(f"{self._root}: no text of {split} is in {both}{found}{why}")
 
     @cached_property
     def _held_out(self) -> HeldOut:
@@ -159,24 +160,30 @@ def read_units(path: Path, root: str, *units: str) -> Iterator[Any]:
     """
     from lxml import etree
 
-    try:
-        with opened(path) as file:
-            tags = [f"{{*}}{name}" for name in (root, *units)]
-            begun = False
-            # resolve_entities=False: texts made of a declared entity would come without it, so that it is refused.
-            for event, element in etree.iterparse(
-                file, events=("start", "end"), tag=tags, resolve_entities=False, no_network=True, load_dtd=False
-            ):
+    with opened(path) as file:
+        # resolve_entities=False: nothing is expanded, and what was declared is refused, as its text would be missing.
+        events = etree.iterparse(
+            file,
+            events=("start", "end"),
+            tag=[f"{{*}}{name}" for name in (root, *units)],
+            resolve_entities=False,
+            no_network=True,
+            load_dtd=False,
+        )
+        begun = False
+        try:
+            for event, element in events:
                 if element.getparent() is None:
                     begun = True
                     _refuse_entities(path, element)
                 elif begun and event == "end":
                     yield element
                     _forget(element)
-            if not begun:
-                raise DataError(f"{path}: its outermost element is not <{root}>")
-    except etree.XMLSyntaxError as error:
-        raise DataError(f"{path}: {error.msg}") from error
+        except etree.XMLSyntaxError as error:
+            first = next(iter(events.error_log), None)
+            raise DataError(f"{path}, line {first.line}: {first.message}" if first else f"{path}: no XML") from error
+        if not begun:
+            raise DataError(f"{path}: its outermost element is not <{root}>")
 
 
 def _refuse_entities(path: Path, element: Any) -> None:

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman import DataError
+from dragoman import DataError, UsageError
 from dragoman.mt.corpora.help_pages import read_page
 from dragoman.mt.corpora.libreoffice import LibreOffice
+from dragoman.shared.machine import extras
 from dragoman.shared.preparing.preparation import prepare
 from tests.small import refuses
 
@@ -237,3 +238,10 @@ def test_what_is_not_there_is_named(packages, tmp_path):
     refuses(DataError, "source and target language are both 'de'", rows, packages, "train", "de", "de")
     refuses(DataError, "resource: nothing in de; there are no languages", rows, packages, "train", catalogues=True)
     refuses(DataError, r"no usr/share/libreoffice/help/en-US/text", rows, help_folder / "de", "train")
+
+
+def test_libraries_that_are_missing_are_named(packages, monkeypatch):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "polib" else name)
+    assert rows(packages, "train")[0]
+    message = r"the reader libreoffice needs the library polib: pip install 'dragoman\[memories\]'"
+    refuses(UsageError, message, rows, packages, "train", catalogues=True)
