@@ -126,6 +126,24 @@ def seeds(
 
 
 @reports.command()
+def lab(
+    file: Annotated[Path, typer.Argument(help="YAML file of experiments; its form: docs/results.md")],
+    minutes: Annotated[
+        float | None, typer.Option(help="stop all after this many, print what there is, and go on at the next call")
+    ] = None,
+    into: Annotated[Path | None, typer.Option(help="folder for results and logs; default: the file's name")] = None,
+) -> None:
+    """Do the experiments that a file lists, as many at once as the device holds; print their table and what is missing.
+
+    Finished runs are skipped, interrupted runs resume.
+    """
+    from dragoman.commands.lab import run_lab
+
+    done = run_lab(file, minutes=minutes, into=into or file.with_suffix(""), command=command_line())
+    sys.exit(0 if done else 1)
+
+
+@reports.command()
 def results(
     into: Annotated[Path, typer.Option(help="folder of the results.jsonl and RESULTS.md to update")],
     runs: Annotated[list[Path] | None, typer.Argument(help="output folders of runs")] = None,

@@ -114,7 +114,7 @@ class Arm:
         return f"{self.label}  {shlex.join(self.words)}"
 
 
-def _check_one_evaluation(recipe: Recipe) -> None:
+def check_one_evaluation(recipe: Recipe) -> None:
     """Refuse, before hours of training, several evaluations of which nobody has said the one to compare."""
     by_tests: dict[str, list[str]] = {}
     for name, planned in recipe.plan.items():
@@ -194,7 +194,7 @@ def run_seeds(
     arms = arms_of(recipe, overrides, seeds=seeds, arm=arm, against=against)
     if phase is None:
         for each in arms:
-            _check_one_evaluation(each.any_recipe)
+            check_one_evaluation(each.any_recipe)
     print("\n".join(map(str, arms)))
     if len(arms) == 2:
         _check_arms(*arms)
@@ -204,6 +204,26 @@ def run_seeds(
             if not _run(each, seed, launcher):
                 failed.append(f"{each.label}, seed {seed} (its log: {folder(each.recipes[seed]) / 'log.txt'})")
     print("".join(f"FAILED: {run}\n" for run in failed), end="")
+    table = report(arms, phase=phase, into=into, command=command)
+    print(f"\nwritten to {table}")
+    return not failed
+
+
+def report(arms: Sequence[Arm], *, phase: str | None, into: Path | None, command: str) -> Path:
+    """Print what the finished runs of a recipe, and of its control if there is one, have scored; write it to results.
+
+    Args:
+        arms: one, or two to compare.
+        phase: see :func:`run_seeds`, as are the others.
+        into: the folder of the results.
+        command: that was given.
+
+    Returns:
+        The path of RESULTS.md.
+
+    Raises:
+        DataError: if no run of an arm came to its end, or runs were not tested on the same.
+    """
     tests = [each.tests(phase) for each in arms]
     rows, runs = [], []
     for each, tested in zip(arms, tests, strict=True):
@@ -215,9 +235,7 @@ def run_seeds(
         _print_directions(each.label, tested)
     if len(arms) == 2:
         rows += [{"command": command, "commit": commit()} | row for row in _compare(arms, tests)]
-    table = collect(rows, into or Path(os.path.commonpath([run.parent for run in runs])))
-    print(f"\nwritten to {table}")
-    return not failed
+    return collect(rows, into or Path(os.path.commonpath([run.parent for run in runs])))
 
 
 # -- running --------------------------------------------------------------------------------------------------------

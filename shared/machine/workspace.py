@@ -158,8 +158,10 @@ class Workspace(Machine):
     def locked(self) -> Iterator[None]:
         """Hold the run's folder for this process (rank 0), and send the log to it.
 
+        A run inside another waits for one that is at work there, since both want the same of it.
+
         Raises:
-            UsageError: if another run holds it, or it cannot be written.
+            UsageError: if another run holds the folder and this one is not inside of another, or it cannot be written.
         """
         logger = logging.getLogger(LOG)
         level = logger.level
@@ -172,7 +174,13 @@ class Workspace(Machine):
                     _release_locks_in_workers()
                     lock = open(self.output / "lock", "a+", encoding="utf-8")  # noqa: SIM115
                     _locks.add(lock)
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    try:
+                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    except BlockingIOError:
+                        if not self.inside:
+                            raise
+                        self.log.info("waiting for another run that is at work in %s", self.output)
+                        fcntl.flock(lock, fcntl.LOCK_EX)
                     handlers.append(_LogFile(self.output / "log.txt", encoding="utf-8"))
             except BlockingIOError as error:
                 raise UsageError(f"{self.output}: another run is at work in this folder") from error

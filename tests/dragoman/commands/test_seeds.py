@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 
@@ -13,65 +11,10 @@ from dragoman import DataError, Recipe, UsageError
 from dragoman.commands.curves import run_curve
 from dragoman.commands.seeds import run_seeds
 from dragoman.runs.running import run_recipe
-from dragoman.shared.evaluation.outputs import Outputs
-from dragoman.shared.evaluation.results import read, record
-from dragoman.shared.evaluation.scores import score
-from dragoman.shared.machine.workspace import Phase
+from dragoman.shared.evaluation.results import read
+from tests.dragoman.commands import pretending
+from tests.dragoman.commands.pretending import LINES, RECIPE
 from tests.small import refuses
-
-LINES = 40
-REFERENCES = [f"line {n} has words and {n % 7} more" for n in range(LINES)]
-
-
-class Pretend(Phase):
-    """Stands for training and evaluation: a share of the lines comes out wrong, which ones is up to the seed."""
-
-    def __init__(
-        self,
-        *,
-        share: float,
-        splits: list[str],
-        fails: int = 0,
-        updates: int = 10,
-        streams: list[dict] | None = None,
-        objective: dict | None = None,
-    ) -> None:
-        self.share, self.splits, self.fails = share, splits, fails
-
-    def run(self, workspace):
-        if workspace.seed == self.fails:
-            raise DataError("the disk is full")
-        wrong = np.random.default_rng(workspace.seed).random(LINES) < self.share
-        texts = ["nothing at all" if bad else text for text, bad in zip(REFERENCES, wrong, strict=True)]
-        outputs = Outputs([str(n) for n in range(LINES)], texts, [REFERENCES], [""] * LINES)
-        outputs.write(workspace.folder / "t.tsv")
-        row = {"recipe": workspace.recipe, "arm": workspace.arm, "keys": workspace.keys, "phase": workspace.phase}
-        row |= {"corpus": "c", "language": "en", "outputs": f"{workspace.phase}/t.tsv", "averaging": "none", "beam": 1}
-        row |= {"search": {}, "seed": workspace.seed}
-        scores = score(texts, REFERENCES, "en", ["bleu", "wer"])
-        for split, found in product(self.splits, scores):
-            record(workspace.output / "results.jsonl", [row | {"split": split} | found.row()])
-
-
-RECIPE = """\
-# Pretends
-output_folder: {folder}/{name}/<seed>
-share: {share}
-splits: [x/test]
-fails: 0
-updates: 10
-batch: 5
-phases:
-    evaluate: !new:{module}.Pretend
-        share: !ref <share>
-        splits: !ref <splits>
-        fails: !ref <fails>
-        updates: !ref <updates>
-        streams: [{{manifests: [a.arrow], budget: !ref <batch>}}]
-arms:
-    careless: {{share: 0.5}}
-    half: {{share: 0.3, batch: 10}}
-"""
 
 
 @pytest.fixture
@@ -98,7 +41,7 @@ def recipes(tmp_path, monkeypatch):
 
     monkeypatch.setattr(dragoman.commands.seeds.subprocess, "Popen", run)
     for name, share in (("good", 0.1), ("poor", 0.4)):
-        text = RECIPE.format(folder=tmp_path / "runs", name=name, share=share, module=__name__)
+        text = RECIPE.format(folder=tmp_path / "runs", name=name, share=share, module=pretending.__name__)
         (tmp_path / f"{name}.yaml").write_text(text.replace("output_folder: ", "output_folder: !ref "))
     return tmp_path / "good.yaml", tmp_path / "poor.yaml", started
 

@@ -313,6 +313,26 @@ def test_the_log_names_the_machine_once_for_a_recipe_inside_another(recipe, tmp_
     assert any("inner: first: starting" in line for line in lines)
 
 
+def test_a_recipe_inside_another_waits_for_a_run_in_its_folder(recipe, tmp_path):
+    recipe()
+    other, said = Workspace(output=tmp_path / "out", device="cpu").locked(), []
+
+    class Listener(logging.Handler):
+        def emit(self, record):
+            said.append(record.getMessage())
+            if said[-1].startswith("waiting"):
+                other.__exit__(None, None, None)
+
+    other.__enter__()
+    logging.getLogger("dragoman").addHandler(listener := Listener())
+    try:
+        run_recipe(outer_recipe(tmp_path))
+    finally:
+        logging.getLogger("dragoman").removeHandler(listener)
+    assert f"waiting for another run that is at work in {tmp_path / 'out'}" in said
+    assert done(tmp_path) == ["first", "second", "apart"]
+
+
 def outer_recipe(tmp_path, **changes):
     """A recipe that runs the chain, reads its result, and has a phase that does not."""
     outer = tmp_path / "outer.yaml"
