@@ -159,7 +159,9 @@ class LowResource(Checked):
         best = [DirectedAligner(each, iterations=PASSES, flat=PASSES // 2).best() for each in (pairs, turned)]
         for side, (here, there) in enumerate((best, best[::-1])):
             counts = Counter(word for pair in pairs for word in pair[side])
-            known = [word for word, number in counts.most_common() if number > 1 and there.get(here.get(word, "")) == word]
+            known = [
+                word for word, number in counts.most_common() if number > 1 and there.get(here.get(word, "")) == word
+            ]
             name = f"{sides[side]}-{sides[1 - side]}.txt"
             _write(folder / name, [f"{word}\t{here[word]}" for word in known])
 
