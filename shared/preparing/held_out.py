@@ -51,7 +51,15 @@ def _is_whole(row: Mapping[str, Any]) -> bool:
     return all(text is None or text.strip() for text in (row.get("source_text"), row.get("target_text")))
 
 
+def folded(text: str) -> str:
+    """Return what texts have in common that differ in case, spaces and compatible characters alone."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def hashed(text: str) -> int:
+    """Return a number below 2 ** 64 that is always the same for a text."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
 def _hash(row: Mapping[str, Any]) -> int:
-    text = row.get("source_text") or row.get("target_text") or row.get("audio") or ""
-    folded = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-    return int.from_bytes(hashlib.blake2b(folded.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+    return hashed(folded(row.get("source_text") or row.get("target_text") or row.get("audio") or ""))

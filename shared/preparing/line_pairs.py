@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from dragoman.shared.batches.manifest import Row
 from dragoman.shared.errors import DataError
 from dragoman.shared.preparing.reader import SourceRow
 from dragoman.shared.text.lines import count_lines, further_references, read_lines
+
+
+def pair_row(id: str, texts: Sequence[str], codes: Sequence[str], **further: str | None) -> Row:
+    """Return the row of a source and a target text in the languages of these codes, and columns of other names."""
+    languages = {"source_language": codes[0], "target_language": codes[1]}
+    return {**further, "id": id, "source_text": texts[0], "target_text": texts[1], **languages}
 
 
 def paired_files(source: Path, target: Path) -> list[Path]:
@@ -29,12 +36,6 @@ def paired_rows(source_file: Path, target_file: Path, codes: tuple[str, str], pr
             raise DataError(f"{source_file}: {counts[0]} lines, but {file.name} has {counts[1]}: {first}")
     texts = zip(*(read_lines(file, "surrogateescape") for file in files), strict=True)
     for number, (source, target, *further) in enumerate(texts, 1):
-        row = {
-            **{f"target_text_{n}": text.strip() or None for n, text in enumerate(further, 1)},
-            "id": f"{prefix}{number}",
-            "source_text": source.strip(),
-            "source_language": codes[0],
-            "target_text": target.strip(),
-            "target_language": codes[1],
-        }
+        references = {f"target_text_{n}": text.strip() or None for n, text in enumerate(further, 1)}
+        row = pair_row(f"{prefix}{number}", (source.strip(), target.strip()), codes, **references)
         yield SourceRow(row, file=source_file, line=number, files={"target_text": target_file})

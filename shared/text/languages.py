@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cache
 from reprlib import repr as shown
 
 from dragoman.shared.errors import DataError
@@ -160,6 +161,18 @@ def check(code: str) -> str:
     )
 
 
+def check_pair(source: str, target: str) -> tuple[str, str]:
+    """Return both codes of a direction if they are known and not the same.
+
+    Raises:
+        DataError: otherwise, as :func:`check` does.
+    """
+    if check(source) == check(target):
+        raise DataError(f"source and target language are both {source!r}")
+    return source, target
+
+
+@cache
 def called(name: str) -> str | None:
     """Return our code of a language that has another code or name (cmn, iw, deu, de_AT, German, Deutsch), else None."""
     plain = _plain(name)
@@ -173,12 +186,21 @@ def called(name: str) -> str | None:
     return next((meant for part in reversed(rest) if (meant := _SPELLINGS.get(f"{code}-{part}".lower()))), code)
 
 
+def among(code: str, tags: Iterable[str]) -> str | None:
+    """Return the first of a file's tags that is of a language: its own, or else one with a region (en-US for en)."""
+    tags = list(tags)
+    exact = (tag for tag in tags if called(tag) == code)
+    wider = (tag for tag in tags if called(_plain(tag).split("-")[0]) == code)
+    return next(exact, None) or next(wider, None)
+
+
 def hint(code: str, codes: Collection[str]) -> str:
     """Return the end of a message about a code that is not among the known ones: the one of the same language."""
     same = [one for one in codes if one == called(code)]
     return f": write {same[0]!r}" if same else ""
 
 
+@cache
 def _plain(name: str) -> str:
     """Return a code or name in the form that ours have, in lower case, without what a locale adds (de_DE.UTF-8)."""
     return re.sub("[_ ]", "-", re.split("[.@]", name.strip())[0]).lower()

@@ -67,6 +67,14 @@ def test_what_is_no_language_is_not_taken_for_one(wrong: str) -> None:
     assert languages.called(wrong) is None
 
 
+def test_a_language_is_found_among_the_tags_of_a_file() -> None:
+    tags = ["de_AT", "en-US", "EN", "zh-TW", "x-none", "sr-Latn"]
+    found = {code: languages.among(code, tags) for code in ("en", "de", "en-US", "zh", "sr", "zh-CN", "fr")}
+    assert found == {"en": "EN", "de": "de_AT", "en-US": "en-US", "zh": "zh-TW", "sr": "sr-Latn"} | dict.fromkeys(
+        ["zh-CN", "fr"]
+    )
+
+
 def test_the_nearest_spelling_is_the_last_resort() -> None:
     refuses(DataError, "unknown language code 'germann'; did you mean 'de'", languages.check, "germann")
     for other in ("zz", "gan", "nan", "hak", "nan_TW", "gan-Hans"):  # languages, of which none is like its spelling
