@@ -13,6 +13,7 @@ from reprlib import repr as shown
 from typing import NamedTuple
 
 from dragoman.shared.batches.manifest import Row
+from dragoman.shared.preparing.placeholders import differing
 from dragoman.shared.text.languages import LANGUAGES, spaced
 from dragoman.shared.text.surrogates import find_surrogate, printable
 
@@ -57,6 +58,7 @@ WARNINGS = (
     "missing text",  # that other rows of the split have
     "empty text",
     "untranslated text",
+    "placeholders differ",
     "control characters",
     "text in train and test",
     "test sentence in monolingual text",
@@ -131,6 +133,8 @@ def _side_by_side(row: Row, source: str, target: str) -> Iterator[Problem]:
     languages = row.get("source_language"), row.get("target_language")
     if source == target and languages[0] != languages[1] and any(map(str.isalpha, source)):
         yield Problem("untranslated text", f"both sides are {_show(source)}")
+    if difference := differing(source, target):
+        yield Problem("placeholders differ", f"{difference}: {_show(source)}, {_show(target)}")
     sizes = _extent(source, languages[0]), _extent(target, languages[1])
     if max(sizes) > RATIO_FROM and max(sizes) > RATIO * min(sizes):
         detail = f"{len(source)} to {len(target)} characters: {_show(source)}, {_show(target)}"
