@@ -1,0 +1,205 @@
+r"""The help of LibreOffice in some thirty languages, and the words of its menus: docs/help_corpus.md has the commands.
+
+Layout of unpacked packages ``libreoffice-help-en-us``, ``libreoffice-help-de`` ..., and with ``--catalogues true`` also
+``libreoffice-l10n-de`` ... (the root may also be any folder between ``usr`` and ``help``)::
+
+    {root}/usr/share/libreoffice/help/{en-US,de,pt-BR,...}/text/**/*.html
+    {root}/usr/lib/libreoffice/program/resource/{de,pt_BR,...}/LC_MESSAGES/*.mo
+
+    <p id="par_id3149805" class="paragraph">Ends the <span class="emph">current line</span>.</p>
+
+Paragraphs and headings with an id are joined by page and id, which are the same in all languages, in every direction. A
+page is a ``document``, and its paragraphs stand in order; what comes twice on it counts once. Of wordings for several
+systems or programs the default is read, or else the first. Paragraphs that are the same as in English are no
+translations, on either side; they are counted. English is needed for that, whatever the languages are.
+
+``dev`` and ``test`` are whole pages, chosen by a hash of their name, so the same in all languages. No row of ``train``
+has a text of them on either side, nor an English original, in whatever case and spaces; repeated pairs of ``train`` are
+left out. With ``--catalogues true`` the messages of the program are a further split, ``train_catalogues``, of which the
+same is true; the marks of keys (_Save, ~Save) are taken out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+from dragoman.mt.corpora.gettext import messages, without_marks
+from dragoman.mt.corpora.help_pages import read_page
+from dragoman.shared.errors import DataError
+from dragoman.shared.machine.extras import require
+from dragoman.shared.preparing.held_out import DEV, TEST, TRAIN, folded, hashed
+from dragoman.shared.preparing.line_pairs import pair_row
+from dragoman.shared.preparing.reader import Reader, SourceRow, is_training
+from dragoman.shared.preparing.split_files import chosen_splits
+from dragoman.shared.text import languages
+from dragoman.shared.text.lines import Unusable
+
+CATALOGUES = "train_catalogues"
+ENGLISH = "en-US"
+#: Pages are in so many parts by their hashes; two of them, with about a thousand paragraphs each, are held out.
+PARTS, HELD_OUT = 60, {58: DEV, 8: TEST}
+#: Marks of keys in the catalogues.
+MARKS = "_~"
+_HELP = ("usr/share/libreoffice/help", "share/libreoffice/help", "libreoffice/help", "help", "")
+
+
+class LibreOffice(Reader):
+    """Reads one direction of the help."""
+
+    name = "libreoffice"
+
+    def __init__(
+        self,
+        *,
+        root: str | Path,
+        source_language: str,
+        target_language: str,
+        splits: list[str] | None = None,
+        catalogues: bool = False,
+    ) -> None:
+        """Look for the pages.
+
+        Args:
+            root: the folder into which the packages were unpacked.
+            source_language: a code; en is en-US.
+            target_language: likewise.
+            splits: some of those that there are; None means all.
+            catalogues: read the program's own messages too.
+
+        Raises:
+            DataError: if a language or the English of it is not there, or is that of another one.
+            UsageError: if the libraries that read them are not installed.
+        """
+        for library in ("lxml", "polib")[: 1 + catalogues]:
+            require(library, "memories", f"the reader {self.name}")
+        self._codes = languages.check_pair(source_language, target_language)
+        self.folder = f"{source_language}-{target_language}"
+        self.published: dict[str, dict[str, float]] = {}
+        self._root = Path(root).absolute()
+        helps = (self._root / name for name in _HELP)
+        found = next((path for path in helps if (path / ENGLISH / "text").is_dir()), None)
+        if found is None:
+            raise DataError(f"{root}: no {_HELP[0]}/{ENGLISH}/text in it (of the package libreoffice-help-en-us)")
+        self._english = found / ENGLISH
+        self._folders = [self._folder_of(code, found) for code in self._codes]
+        self._all_folders = list(dict.fromkeys([self._english, *self._folders]))
+        self._catalogues = [
+            self._folder_of(code, found.parent.parent.parent / "lib/libreoffice/program/resource")
+            for code, folder in zip(self._codes, self._folders, strict=True)
+            if catalogues and folder != self._english
+        ]
+        pages = sorted((self._english / "text").rglob("*.html"))
+        self._pages: dict[str, list[str]] = {split: [] for split in (TRAIN, DEV, TEST)}
+        for name in (page.relative_to(self._english / "text").with_suffix("").as_posix() for page in pages):
+            self._pages[split_of(name)].append(name)
+        self._splits = chosen_splits(root, [TRAIN, *([CATALOGUES] if catalogues else []), DEV, TEST], splits)
+
+    def _folder_of(self, code: str, where: Path) -> Path:
+        """Return the folder of a language."""
+        folders = {path.name: path for path in sorted(where.glob("*")) if path.is_dir() and path.name != "media"}
+        name = ENGLISH if code == "en" else languages.among(code, folders)
+        if name not in folders:
+            raise DataError(f"{where}: nothing in {code}; there are {', '.join(folders) or 'no languages'}")
+        if folders[name].is_symlink():
+            other = folders[name].readlink().name
+            raise DataError(f"{folders[name]}: a link to {other}: the package has no text in {code}")
+        return folders[name]
+
+    def splits(self) -> list[str]:
+        """Return the names of the splits, training first."""
+        return list(self._splits)
+
+    def inputs(self, split: str) -> list[Path]:
+        """Return the pages, for training also those that it must not have, and the catalogues."""
+        names = self._pages[split] if split in (DEV, TEST) else self._held_out_pages
+        names = names + (self._pages[TRAIN] if split == TRAIN else [])
+        pages = [path for folder in self._all_folders for name in names if (path := _path(folder, name)).is_file()]
+        return pages + [path for folder in self._catalogues for path in _messages_in(folder)] * (split == CATALOGUES)
+
+    def count(self, split: str) -> int | None:
+        """Return None: what is translated is not known before the pages are read."""
+        return None
+
+    def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
+        """Go through the paragraphs that are translated.
+
+        Raises:
+            DataError: if a page is broken.
+        """
+        passed = self._passed(split, anew=True)
+        training, seen = is_training(split), set()
+        found = self._messages(passed) if split == CATALOGUES else self._paragraphs(split, passed)
+        for original, row in found:
+            if isinstance(row, Unusable):
+                yield row
+                continue
+            texts = (row["source_text"], row["target_text"])
+            if any(text == original for text, side in zip(texts, self._folders, strict=True) if side != self._english):
+                passed["texts that are the English itself"] += 1
+            elif training and any(folded(text) in self._held_out for text in (original, *texts)):
+                passed["texts of dev or test"] += 1
+            elif training and texts in seen:
+                passed["repeated pairs"] += 1
+            else:
+                seen.add(texts)
+                yield row
+
+    @property
+    def _held_out_pages(self) -> list[str]:
+        return self._pages[DEV] + self._pages[TEST]
+
+    @cached_property
+    def _held_out(self) -> set[str]:
+        """The texts of the pages of dev and test in English and both languages, translated or not."""
+        pages = (read_page(_path(folder, name)) for folder in self._all_folders for name in self._held_out_pages)
+        return {folded(text) for page in pages for text, _ in page.values()}
+
+    def _paragraphs(self, split: str, passed: Counter[str]) -> Iterator[tuple[str, SourceRow]]:
+        """Go through the paragraphs that are there in both languages, each behind its English original."""
+        for name in self._pages[split]:
+            pages = {folder: read_page(_path(folder, name)) for folder in self._all_folders}
+            for key, (original, _) in pages[self._english].items():
+                source, target = (pages[folder].get(key) for folder in self._folders)
+                if source is None or target is None:
+                    passed["paragraphs that are not in both languages"] += 1
+                    continue
+                row = pair_row(f"{name}#{key}", (source[0], target[0]), self._codes, document=name)
+                yield original, SourceRow(row, file=_path(self._folders[0], name), line=source[1])
+
+    def _messages(self, passed: Counter[str]) -> Iterator[tuple[str, SourceRow | Unusable]]:
+        """Go through the messages that both languages have, each behind its English original."""
+        first, *others = self._catalogues
+        for path in _messages_in(first):
+            translations: list[dict[tuple[str, str], str]] = []
+            for folder in others:
+                other = folder / "LC_MESSAGES" / path.name
+                read = messages(other, passed) if other.is_file() else iter(())
+                translations.append({one[1:3]: one.translation for one in read if not isinstance(one, Unusable)})
+            for message in messages(path, passed):
+                if isinstance(message, Unusable):
+                    yield "", message
+                    continue
+                foreign = [message.translation, *(there.get(message[1:3], "") for there in translations)]
+                texts = [message.original if folder == self._english else foreign.pop(0) for folder in self._folders]
+                if not all(texts):
+                    passed["messages that are not in both languages"] += 1
+                    continue
+                original, *texts = (without_marks(text, MARKS) for text in (message.original, *texts))
+                row = pair_row(f"{path.stem}#{message.key}", texts, self._codes, context=message.context or None)
+                yield original, SourceRow(row, file=path, line=message.line)
+
+
+def split_of(page: str) -> str:
+    """Return the split of a page: a function of its name."""
+    return HELD_OUT.get(hashed(page) % PARTS, TRAIN)
+
+
+def _path(folder: Path, page: str) -> Path:
+    return folder / "text" / f"{page}.html"
+
+
+def _messages_in(folder: Path) -> list[Path]:
+    return sorted((folder / "LC_MESSAGES").glob("*.mo"))
