@@ -5,11 +5,11 @@ that split, and all others together are train::
 
     {root}/de/LC_MESSAGES/menus.mo    {root}/po/de.po    {root}/menus.po      the last with "Language: de" in its header
 
-The language of a catalogue is that of its folder (``de``, ``pt_BR``, with or without LC_MESSAGES), its name, or its
-header, in this order; a header with another language is an error. Catalogues of other languages are passed over, and so
-is a .mo beside the .po that it was made of. Messages are in the source language, unless the catalogue is of that one
-and its messages are in the target language. Fuzzy, obsolete and untranslated messages are left out and counted. The
-context (msgctxt) becomes the column ``context``; line breaks become spaces.
+The language of a catalogue is said by its header, by the folder above LC_MESSAGES or its name (``de``, ``pt_BR``), or
+by its folder; a header and a name that differ are an error. Catalogues of other languages are passed over, and so is a
+.mo beside the .po that it was made of. Messages are in English, unless ``--message-language`` says otherwise: source or
+target is their language, and the catalogues are of the other one. Fuzzy, obsolete and untranslated messages are left
+out and counted. The context (msgctxt) becomes the column ``context``; line breaks become spaces.
 
 A message with a plural makes two rows: the singular with the form for 1, and the plural with the form for 5, both found
 by the formula in the header. (The last form is not always the plural of many: in Latvian it is that of none, and in
@@ -113,7 +113,9 @@ class Gettext(Memories):
 
     def _find(self) -> list[Path]:
         """Return the catalogues of the language that is not that of the messages."""
-        files = super()._find()
+        found = super()._find()
+        files = [path for path in found if path.suffix in self.endings]
+        self._pass_files("catalogues that are not read: unpack them", {*found} - {*files})
         made = {path for path in files if path.suffix == ".mo" and path.with_suffix(".po") in files}
         self._pass_files("catalogues that others were made into", made)
         by_language: dict[str, list[Path]] = {}
@@ -122,8 +124,8 @@ class Gettext(Memories):
                 by_language.setdefault(self._language(path), []).append(path)
         code = languages.among(self._code, by_language)
         if code is None:
-            found = ", ".join(sorted(filter(None, by_language))) or "none of a known one"
-            raise DataError(f"{self._root}: no catalogue in {self._code}; there are {found}")
+            there = ", ".join(sorted(filter(None, by_language))) or "none of a known language"
+            raise DataError(f"{self._root}: no catalogue in {self._code}; there are {there}")
         others = [path for other, paths in by_language.items() if other != code for path in paths]
         self._pass_files("catalogues of other languages", others)
         return by_language[code]
@@ -196,16 +198,15 @@ def _message(key: str, entry: Any, original: str, translation: str, line: int) -
 def _read(path: Path) -> Any:
     import polib
 
+    if path.suffix == ".po":
+        _check_strings(path, polib.detect_encoding(str(path), True))
     try:
         if path.suffix == ".po":
-            _check_strings(path, polib.detect_encoding(str(path), True))
             return polib.pofile(str(path))
         with open(path, "rb") as file:
             gettext.GNUTranslations(file)  # notices that a file was cut off, which polib does not
         return polib.mofile(str(path))
-    except DataError:
-        raise
-    except (OSError, ValueError, struct.error, LookupError) as error:  # UnicodeDecodeError is a ValueError
+    except (OSError, ValueError, struct.error, LookupError) as error:
         reason = shortened(one_line(error).replace(f"{path} ", ""), 200)
         raise DataError(f"{path}: {reason}") from error
 

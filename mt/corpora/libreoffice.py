@@ -75,9 +75,7 @@ class LibreOffice(Reader):
         """
         for library in ("lxml", "polib")[: 1 + catalogues]:
             require(library, "memories", f"the reader {self.name}")
-        self._codes = languages.check(source_language), languages.check(target_language)
-        if source_language == target_language:
-            raise DataError(f"source and target language are both {source_language!r}")
+        self._codes = languages.check_pair(source_language, target_language)
         self.folder = f"{source_language}-{target_language}"
         self.published: dict[str, dict[str, float]] = {}
         self._root = Path(root).absolute()

@@ -58,10 +58,7 @@ class Memories(Reader):
             UsageError: if the library that reads them is not installed.
         """
         require(self.library, "memories", f"the reader {self.name}")
-        self.source_language = languages.check(source_language)
-        self.target_language = languages.check(target_language)
-        if source_language == target_language:
-            raise DataError(f"source and target language are both {source_language!r}")
+        self.source_language, self.target_language = languages.check_pair(source_language, target_language)
         self.folder = f"{source_language}-{target_language}"
         self.published: dict[str, dict[str, float]] = {}
         self._root = Path(root).absolute()

@@ -55,10 +55,7 @@ class Moses(Reader):
         Raises:
             DataError: if there is no pair, a split has none, or two pairs have the same name.
         """
-        self.source_language = languages.check(source_language)
-        self.target_language = languages.check(target_language)
-        if source_language == target_language:
-            raise DataError(f"source and target language are both {source_language!r}")
+        self.source_language, self.target_language = languages.check_pair(source_language, target_language)
         self.folder = f"{source_language}-{target_language}"
         self.published: dict[str, dict[str, float]] = {}
         pairs = self._find(Path(root).absolute())

@@ -53,10 +53,7 @@ class Ted(Reader):
         Raises:
             DataError: if there are no tables, a split or a language is not there, or both languages are the same.
         """
-        self.source_language = languages.check(source_language)
-        self.target_language = languages.check(target_language)
-        if source_language == target_language:
-            raise DataError(f"source and target language are both {source_language!r}")
+        self.source_language, self.target_language = languages.check_pair(source_language, target_language)
         self.folder = f"{source_language}-{target_language}"
         self.published: dict[str, dict[str, float]] = {}
         self._tables = split_files(Path(root).absolute(), (".tsv",), prefix="all_talks_")

@@ -161,6 +161,17 @@ def check(code: str) -> str:
     )
 
 
+def check_pair(source: str, target: str) -> tuple[str, str]:
+    """Return both codes of a direction if they are known and not the same.
+
+    Raises:
+        DataError: otherwise, as :func:`check` does.
+    """
+    if check(source) == check(target):
+        raise DataError(f"source and target language are both {source!r}")
+    return source, target
+
+
 @cache
 def called(name: str) -> str | None:
     """Return our code of a language that has another code or name (cmn, iw, deu, de_AT, German, Deutsch), else None."""

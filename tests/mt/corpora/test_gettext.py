@@ -173,8 +173,10 @@ def test_a_catalogue_that_another_was_made_into_is_read_once(tmp_path):
     polib.pofile(str(path)).save_as_mofile(str(tmp_path / "de.mo"))
     assert reader(tmp_path).passed_over("train") == {"catalogues that others were made into (de.mo)": 1}
     from_po = pairs(tmp_path)
-    path.unlink()
+    path.rename(tmp_path / "de.po.gz")
     assert sorted(pairs(tmp_path)) == sorted(from_po)
+    packed = {"catalogues that are not read: unpack them (de.po.gz)": 1}
+    assert reader(tmp_path).passed_over("train") == packed
     assert {row["context"] for row in reader(tmp_path).rows("train")} == {"menu", "door", None}
 
 
