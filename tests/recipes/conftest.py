@@ -11,7 +11,9 @@ from dragoman.almanac import Almanac
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio
+from dragoman.mt.corpora.libreoffice import split_of
 from dragoman.st.corpora.mustc import MustC
+from tests.mt.corpora.test_libreoffice import write as write_pages
 from tests.recipes.installed import RECIPES
 from tests.recipes.libri import write_librilight, write_librispeech
 from tests.st.corpora.test_europarl_st import write_europarl_st
@@ -19,6 +21,10 @@ from tests.st.corpora.test_europarl_st import write_europarl_st
 #: Splits of MuST-C's layout that take the places of others' splits.
 TAKEN = {"train": "train", "valid": "dev", "test": "tst-COMMON"}
 SIZES = {"train": 24, "dev": 4, "tst-COMMON": 4, "tst-HE": 4, "text": 60}
+
+
+#: The languages of the help that recipes read, beside English.
+OF_HELP = ["fi", "de", "fr", "es", "it", "cs", "ru"]
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +56,9 @@ def miniature(tmp_path_factory):
     splits = {"train-clean-100": "train", "dev-other": "dev", "test-clean": "tst-COMMON"}
     write_librispeech(root / "librispeech", {split: manifests[name] for split, name in splits.items()})
     write_librilight(root / "librilight", manifests["train"])
+    write_help(root / "help", almanac)
     return {
+        "help": root / "help",
         "librispeech": root / "librispeech",
         "librilight": root / "librilight",
         **_campaigns(root, almanac),
@@ -108,6 +116,19 @@ def write_ted(root, almanac):
         rows = [["talk_name", *codes], *([split, *cells] for cells in zip(*columns.values(), strict=True))]
         lines = "".join("\t".join(cells) + "\n" for cells in rows)
         (root / f"all_talks_{split}.tsv").write_text(lines, encoding="utf-8")
+
+
+def write_help(root, almanac):
+    """Write pages of LibreOffice's help; sentences in one language stand for all others."""
+    texts = {code: _lines(almanac, "train", code if code in ("en", "de") else "fr") for code in ("en", *OF_HELP)}
+    names = [f"page{number}" for number in range(200)]
+    dev, test, train = ([n for n in names if split_of(n) == split] for split in ("dev", "test", "train"))
+    for code, lines in texts.items():
+        pages = {
+            name: {f"par_id{place}": f"{code} {lines[(3 * number + place) % len(lines)]} {number}" for place in range(3)}
+            for number, name in enumerate([*dev[:2], *test[:2], *train[:80]])
+        }
+        write_pages(root, "en-US" if code == "en" else code, pages)
 
 
 def sound_of(row):

@@ -45,7 +45,13 @@ TINY = {key: size for size, keys in SIZES.items() for key in keys.split()} | {
 }
 #: What is given to the recipes of a folder that have the key: scores of Japanese, one of the 30 languages there, need
 #: an extra, and the miniature has two languages.
-FEWER = {"ted": {"languages": ["de", "fr"]}, "iwslt14": {"languages": ["de"]}}
+FEWER = {
+    "ted": {"languages": ["de", "fr"]},
+    "iwslt14": {"languages": ["de"]},
+    "help": {"low_pairs": 12, "rich": ["fr", "ru"]},
+}
+#: What a recipe calls the folder of its corpus, by the recipe's folder.
+CORPUS = {"help": "packages"}
 #: The keys under which recipes have tokenizers.
 TOKENIZERS = {"tokenizer", "masked_tokenizer", "source_tokenizer"}
 NAMES = [name for name, recipe in RECIPES.items() if {*recipe.placeholders} <= {*FILLED_IN}]
@@ -80,8 +86,9 @@ def load(name, data=None, **overrides):
     """Load a recipe with what has to be filled in; relative folders are those of the test."""
     missing = RECIPES[name].placeholders
     filled = {key: value for key, value in FILLED_IN.items() if key in missing}
-    if "data_folder" in filled and data is not None:
-        filled["data_folder"] = str(data)
+    place = CORPUS.get(name.partition("/")[0], "data_folder")
+    if place in (*filled, *CORPUS.values()) and data is not None:
+        filled[place] = str(data)
     return Recipe.load(name, filled | {"manifest_folder": "manifests", "results_folder": "results"} | overrides)
 
 

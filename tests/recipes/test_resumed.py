@@ -11,7 +11,7 @@ from dragoman.shared.machine.stopping import Interrupted
 from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.training.fit import Fit
 from tests.recipes.installed import RECIPES
-from tests.recipes.test_recipes import FILLED_IN, small
+from tests.recipes.test_recipes import CORPUS, FILLED_IN, small
 from tests.recipes.test_waveform import PRETRAINING, QUICK, pretrained  # noqa: F401 - a fixture
 from tests.resume.conftest import differences
 
@@ -37,8 +37,9 @@ def given(name, miniature, pretrained, **more):  # noqa: F811 - a folder
     """Return the keys that make a recipe small, with what has to be filled in, and further ones."""
     keys = {key: value for key, value in FILLED_IN.items() if key in RECIPES[name].placeholders}
     keys |= QUICK | {"manifest_folder": "manifests"}
-    if name.partition("/")[0] in miniature:
-        keys["data_folder"] = str(miniature[name.partition("/")[0]])
+    room = name.partition("/")[0]
+    if room in miniature:
+        keys[CORPUS.get(room, "data_folder")] = str(miniature[room])
     if "waveform_folder" in RECIPES[name].placeholders:
         keys |= {"waveform_folder": str(pretrained), "waveform_positions": 32}
         keys |= {key: RECIPES[PRETRAINING].value(key) for key in ("waveform_norm_each", "waveform_norm_sum")}

@@ -28,15 +28,13 @@ class Made:
     name = "made"
 
     def __init__(self, *, source_language, target_language, document="document", bad=()):
-        self.codes, self.document, self.bad = (source_language, target_language), document, bad
+        self.words, self.document, self.bad = (WORDS[source_language], ENGLISH), document, bad
 
     def rows(self, split):
         for number in range(DOCUMENTS if split == "train" else 4):
             for line in range(3):
                 first, second = number % 5, (number // 5 + line) % 5
-                sides = [
-                    [words[first], words[second], f"{split}{number}.{line}"] for words in (*self._words(), ENGLISH)
-                ]
+                sides = [[words[first], words[second], f"{number}.{line}"] for words in self.words]
                 row: Row = {"source_text": " ".join(sides[0]), "target_text": "  ".join(sides[1])}
                 row |= {self.document: f"page{number}"}
                 yield SourceRow(row, file=Path("page"), line=line + 1)
