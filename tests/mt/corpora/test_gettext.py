@@ -236,6 +236,7 @@ def test_marks_are_an_option(tmp_path):
     assert pairs(tmp_path, accelerator="_")[0] == ("Open", "Öffnen") and pairs(tmp_path, accelerator="&") == pairs(
         tmp_path
     )
+    assert pairs(tmp_path, accelerator="~&_")[0] == ("Open", "Öffnen")
     refuses(UsageError, "accelerator is '#', not some of _&~", reader, tmp_path, accelerator="#")
 
 

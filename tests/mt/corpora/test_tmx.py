@@ -26,7 +26,7 @@ ONE = '<tu><tuv xml:lang="en"><seg>One</seg></tuv><tuv xml:lang="de"><seg>Eins</
 def tu(**texts):
     """Return a unit; "en_US" stands for en-US."""
     variants = (f'<tuv xml:lang="{code.replace("_", "-")}"><seg>{text}</seg></tuv>' for code, text in texts.items())
-    return f"<tu>{''.join(variants)}</tu>"
+    return f"<tu><prop type='x'>not this</prop>{''.join(variants)}</tu>"
 
 
 def write(path, *units, encoding="utf-8"):
@@ -65,6 +65,8 @@ def test_a_language_is_read_from_its_regions(tmp_path):
     assert pairs(tmp_path) == [("color", "Farbe"), ("x", "z")]
     assert pairs(tmp_path, "en-GB", "de") == [("colour", "Farbe"), ("y", "z")]
     assert pairs(tmp_path, "en", "en-GB") == [("color", "colour"), ("x", "y")]
+    write(tmp_path / "a.tmx", tu(EN_gb="colour", en_US="color"))
+    assert pairs(tmp_path, "en", "en-GB") == [("color", "colour")]
     write(tmp_path / "a.tmx", tu(zh_TW="a", pt_BR="b"))
     assert pairs(tmp_path, "zh", "pt") == pairs(tmp_path, "zh-TW", "pt-BR") == [("a", "b")]
     refuses(DataError, r"no text of train is in zh-CN and pt; there are pt-BR, zh-TW", pairs, tmp_path, "zh-CN", "pt")

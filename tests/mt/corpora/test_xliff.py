@@ -84,7 +84,9 @@ def test_segments_of_2_0_are_rows(tmp_path):
         + segment("Two.", "Zwei.", " state='reviewed'")
         + segment("No", "Nein", " state='initial'")
         + "</unit>",
-        f"<group id='g'><unit id='u2'><notes><note>not this</note></notes>{segment('Three', 'Drei')}</unit></group>",
+        f"<group id='g'><unit id='u2'><notes><note>not this</note></notes>{segment('Three', 'Drei')}"
+        f"{segment('Four', 'Vier')}</unit></group>",
+        f"<unit id='u5'>{segment('Five', 'Fünf')}</unit>",
         f"<unit id='u3' translate='no'>{segment('No', 'Nein')}</unit>",
         f"<unit id='u4'>{segment('No')}</unit>",
         frame=NEW,
@@ -95,7 +97,9 @@ def test_segments_of_2_0_are_rows(tmp_path):
     assert found == [
         ("a_1.1", "One.", "Eins.", "f1"),
         ("a_1.2", "Two.", "Zwei.", "f1"),
-        ("a_2", "Three", "Drei", "f1"),
+        ("a_2.1", "Three", "Drei", "f1"),
+        ("a_2.2", "Four", "Vier", "f1"),
+        ("a_3", "Five", "Fünf", "f1"),
     ]
     assert corpus.passed_over("train") == {
         "units that are not finished": 1,
@@ -149,6 +153,8 @@ def test_languages_that_are_not_said(tmp_path):
     refuses(DataError, r"a\.xlf, line 3: does not say which its target language is", pairs, tmp_path)
     write(path, f"<unit id='u'>{segment('One', 'Eins')}</unit>", frame=NEW, languages='trgLang="de"')
     refuses(DataError, r"a\.xlf, line 2: does not say which its source language is", pairs, tmp_path)
+    path.write_text(f'<xliff version="1.2">{unit("One", "Eins")}</xliff>')
+    refuses(DataError, r"a\.xlf, line 1: does not say which its source language is", pairs, tmp_path)
     write(path, unit("One"), languages='source-language="en"')
     refuses(DataError, "no text of train is in en and de; units without a translation: 1", pairs, tmp_path)
 
