@@ -8,10 +8,10 @@ import pytest
 import soundfile
 
 from dragoman.almanac import Almanac
+from dragoman.mt.corpora.libreoffice import split_of
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio
-from dragoman.mt.corpora.libreoffice import split_of
 from dragoman.st.corpora.mustc import MustC
 from tests.mt.corpora.test_libreoffice import write as write_pages
 from tests.recipes.installed import RECIPES
@@ -125,7 +125,9 @@ def write_help(root, almanac):
     dev, test, train = ([n for n in names if split_of(n) == split] for split in ("dev", "test", "train"))
     for code, lines in texts.items():
         pages = {
-            name: {f"par_id{place}": f"{code} {lines[(3 * number + place) % len(lines)]} {number}" for place in range(3)}
+            name: {
+                f"par_id{place}": f"{code} {lines[(3 * number + place) % len(lines)]} {number}" for place in range(3)
+            }
             for number, name in enumerate([*dev[:2], *test[:2], *train[:80]])
         }
         write_pages(root, "en-US" if code == "en" else code, pages)

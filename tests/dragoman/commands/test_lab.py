@@ -24,6 +24,7 @@ from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
 from tests.dragoman.commands import pretending
 from tests.dragoman.commands.pretending import RECIPE
+from tests.recipes.installed import RECIPES
 from tests.small import refuses
 
 BEFORE = """\
@@ -234,6 +235,15 @@ def test_what_is_wrong_in_a_file_is_named(folder, text, problem):
     with pytest.raises((DataError, UsageError)) as error:
         read_lab(lab(folder, text))
     assert problem in one_line(error.value)
+
+
+@pytest.mark.slow
+def test_the_laboratory_of_the_help_has_all_recipes_that_are_tested():
+    _, experiments = read_lab(Path(__file__).parents[3] / "docs" / "labs" / "help_text.yaml")
+    named = {arm.words[0] for experiment in experiments for both in experiment.arms for arm in both}
+    tested = {name for name in RECIPES if name.startswith("help/") and "evaluate" in RECIPES[name].phases}
+    others = {"help/mt", "help/multilingual_mt", "help/lm", "help/lstm_lm"}  # the baseline, and models of languages
+    assert named >= {name for name in tested if "mrasp" not in name} - others
 
 
 def test_two_different_runs_in_one_folder_are_refused(folder):
