@@ -141,7 +141,7 @@ def manner(language: str, variant: str, talk: random.Random, utterance: random.R
     """A talk has a tempo and a pitch; its utterances move a little around them."""
     speed = 145 + 45 * talk.random() + 14 * (utterance.random() - 0.5)
     pitch = 38 + 24 * talk.random() + 8 * (utterance.random() - 0.5)
-    return Manner(f"{BASE[language]}+{variant}", round(speed), round(pitch))
+    return Manner(f"{BASE.get(language, language.lower())}+{variant}", round(speed), round(pitch))
 
 
 def at_rate(samples: np.ndarray) -> np.ndarray:

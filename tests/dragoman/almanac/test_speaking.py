@@ -1,0 +1,95 @@
+"""The phase that speaks manifests: rows fit their sound, the same bytes whatever speaks, other voices for tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from dragoman import DataError
+from dragoman.almanac import voices
+from dragoman.almanac.speaking import Speak
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.machine.workspace import Workspace
+from tests.small import refuses
+
+TEXTS = ["Open the page.", "Close it.", "A longer sentence has more to say than a short one.", "Yes.", "No."]
+
+
+def manifest(folder, split, texts=TEXTS, language="en"):
+    rows = [
+        {"id": f"{split}{n}", "source_text": text, "source_language": language, "target_text": f"t{n}"}
+        | {"target_language": "de", "document": f"page{n // 2}"}
+        for n, text in enumerate(texts)
+    ]
+    return Manifest.write(folder / "en-de" / f"{split}.arrow", rows).path
+
+
+def speak(folder, out, splits=("train",), **options):
+    paths = [str(folder / "en-de" / f"{split}.arrow") for split in splits]
+    phase = Speak(manifests=paths, out=str(out), **options)
+    phase.run(Workspace(output=folder / "run", phase="speak", device="cpu"))
+    return [Manifest.open(out / "en-de" / f"{split}.arrow") for split in splits]
+
+
+def content(out):
+    return {path.relative_to(out): path.read_bytes() for path in sorted(out.rglob("*.flac"))}
+
+
+def test_rows_keep_their_texts_and_lie_in_their_recordings(tmp_path):
+    path = manifest(tmp_path, "train")
+    [spoken] = speak(tmp_path, tmp_path / "out")
+    assert len(spoken) == len(TEXTS)
+    ends = {}
+    for before, row in zip(Manifest.open(path), spoken, strict=True):
+        new = {"audio", "start", "duration", "speaker"}
+        assert {key: row[key] for key in before if key not in new} == {k: before[k] for k in before if k not in new}
+        samples, rate = soundfile.read(row["audio"])
+        assert rate == 16_000 and row["start"] >= ends.get(row["audio"], 0)
+        ends[row["audio"]] = row["start"] + row["duration"]
+        assert ends[row["audio"]] <= len(samples) / rate
+        said = samples[round(row["start"] * rate) : round(ends[row["audio"]] * rate)]
+        assert np.sqrt(np.mean(said**2)) > 0.01  # it is no silence
+    assert len(ends) == 3  # of two, two and one row: documents
+    durations = [row["duration"] for row in spoken]
+    assert durations[2] == max(durations) > 2 * durations[3]
+    assert [row["duration"] for row in speak(tmp_path, tmp_path / "few", rows=3)[0]] == durations[:3]
+
+
+def test_the_bytes_are_the_same_whatever_speaks_and_after_an_interruption(tmp_path):
+    manifest(tmp_path, "train")
+    speak(tmp_path, tmp_path / "one", processes=1)
+    speak(tmp_path, tmp_path / "two", processes=2)
+    assert content(tmp_path / "one") == content(tmp_path / "two")
+    file, *others = sorted((tmp_path / "two").rglob("*.flac"))
+    times = {path: path.stat().st_mtime_ns for path in others}
+    file.unlink()
+    speak(tmp_path, tmp_path / "two", processes=1)
+    assert content(tmp_path / "one") == content(tmp_path / "two")
+    assert {path: path.stat().st_mtime_ns for path in others} == times
+
+
+def test_another_text_is_another_recording(tmp_path):
+    manifest(tmp_path, "train")
+    speak(tmp_path, tmp_path / "out")
+    manifest(tmp_path, "train", ["Open the book.", *TEXTS[1:]])
+    [spoken] = speak(tmp_path, tmp_path / "out")
+    samples, rate = soundfile.read(spoken[0]["audio"])
+    assert spoken[0]["start"] + spoken[0]["duration"] <= len(samples) / rate
+    assert len({Path(row["audio"]).name for row in spoken}) == 3 and len(content(tmp_path / "out")) == 4
+
+
+def test_tests_have_voices_that_training_lacks(tmp_path):
+    for split in ("train", "dev", "test"):
+        manifest(tmp_path, split)
+    for spoken in speak(tmp_path, tmp_path / "out", ("train", "dev", "test")):
+        known = voices.UNSEEN_VOICES if spoken.path.stem == "test" else voices.SEEN_VOICES
+        assert {row["speaker"] for row in spoken} <= {*known}
+
+
+def test_what_cannot_be_spoken_is_named(tmp_path):
+    manifest(tmp_path, "train", ["Yes.", None])
+    refuses(DataError, "train.arrow: row train1 has no source to speak", speak, tmp_path, tmp_path / "out")
+    manifest(tmp_path, "train", ["Yes."], language="xx")
+    refuses(DataError, "could not say 'Yes.'", speak, tmp_path, tmp_path / "out")
