@@ -124,7 +124,10 @@ def test_pages_and_ids_join_the_sides_in_the_order_of_the_english_page(packages)
         "paragraphs that are not in both languages": 1,
     }
     assert rows(packages, "train", "de", "en")[0] == [(text, other) for other, text in rows(packages, "train")[0]]
-    assert rows(packages, "train", "en", "pt-BR")[0] == [("Open the file.", "Abra o arquivo.")]
+    write(packages, "en-US", {MORE: {"m1": "A page that is in no other language"}})
+    found, passed = rows(packages, "train", "en", "pt-BR")
+    assert found == [("Open the file.", "Abra o arquivo.")] and passed["paragraphs that are not in both languages"] == 4
+    next(packages.rglob(f"{MORE}.html")).unlink()
     [train, dev, test] = prepare(corpus, packages / "out", workers=1)
     assert (train.rows, dev.rows, test.rows) == (2, 2, 1)
 
