@@ -117,32 +117,6 @@ class Reader(Recorded):
             self._passed("")[f"{what} ({', '.join(names)}{more})"] = len(paths)
 
 
-def passed_over(self, split: str) -> Counter[str]:
-        """Return what :meth:`Corpus.rows` passed over in a split; with the first split, what was in no split."""
-        of_folder = self._passed("") if split == self.splits()[0] else Counter[str]()  # type: ignore[attr-defined]
-        return self._passed(split) + of_folder
-
-    def _passed(self, split: str, *, anew: bool = False) -> Counter[str]:
-        """Return the counts of a split, which its reader adds to; "" is for files that belong to none."""
-        counts: dict[str, Counter[str]] = self.__dict__.setdefault("_counts", {})
-        if anew:
-            counts.pop(split, None)
-        return counts.setdefault(split, Counter())
-
-    def _pass_sounds(self, split: str, folder: Path, names: Collection[str]) -> None:
-        """Count the sound files of a folder whose names, without their endings, are not known."""
-        sounds = (path for path in folder.glob("*") if path.suffix.lower() in SOUND_ENDINGS)
-        if count := sum(path.stem not in names for path in sounds):
-            self._passed(split)["sound files of which no row is made"] += count
-
-    def _pass_files(self, what: str, files: Iterable[Path]) -> None:
-        """Note files that are not read."""
-        names = sorted({path.name for path in files})
-        if names:
-            more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-            self._passed("")[f"{what} ({', '.join(names[:NAMED])}{more})"] = len(names)
-
-
 def passed_over(corpus: Corpus, split: str) -> dict[str, int]:
     """Return what a reader passed over, if it counts that."""
     return dict(corpus.passed_over(split)) if isinstance(corpus, Reader) else {}
