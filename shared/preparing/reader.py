@@ -110,10 +110,11 @@ class Reader(Recorded):
 
     def _pass_files(self, what: str, files: Iterable[Path]) -> None:
         """Note files that are not read."""
-        names = sorted({path.name for path in files})
+        paths = {*files}
+        names = sorted({path.name for path in paths})[:NAMED]
         if names:
-            more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-            self._passed("")[f"{what} ({', '.join(names[:NAMED])}{more})"] = len(names)
+            more = f" and {len(paths) - len(names):,} more" if len(paths) > len(names) else ""
+            self._passed("")[f"{what} ({', '.join(names)}{more})"] = len(paths)
 
 
 def passed_over(corpus: Corpus, split: str) -> dict[str, int]:

@@ -150,6 +150,8 @@ def test_languages_are_found_in_header_folder_and_name(tmp_path):
     assert reader(tmp_path, "en", "fi").passed_over("train") == others
     refuses(DataError, "no catalogue in nl; there are de, et, fi, hu, pt-BR", reader, tmp_path, "en", "nl")
     write(tmp_path / "pt/b.po", body.format("pt"), "")
+    others = {"catalogues of other languages (a.po, b.po, c.po and 2 more)": 5}  # two of them are called b.po
+    assert reader(tmp_path, "en", "fi").passed_over("train") == others
     assert pairs(tmp_path, "en", "pt") == [("One", "pt")]
     write(tmp_path / "po/fi.po", language="de")
     refuses(DataError, r"po/fi\.po: its header says de, its path fi", reader, tmp_path, "en", "fi")
