@@ -83,7 +83,7 @@ class LowResource(Checked):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the files depend on, beside the corpus."""
+        """The arguments that the files depend on, beside the corpus."""
         names = ("pivot", "languages", "few", "pairs")
         return {name: getattr(self, name) for name in names}
 
