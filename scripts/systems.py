@@ -2,7 +2,7 @@
 
 Each fact stands once. A method's docstring (for what needs no Python of its own, the header of a recipe) names the
 paper, and in paragraphs of their own what differs from it, what is not established and what is not implemented.
-Figures are those of recipes/almanac/results.jsonl. scripts/systems.md has what stands before the systems; in it,
+Figures are those of recipes/{almanac,help}/results.jsonl. scripts/systems.md has what stands before the systems; in it,
 ``{almanac/costt}`` is the measured effect of that recipe, and ``{compared NAMES}`` a table of several recipes or arms
 (``almanac/cascade_low:joint``).
 """
@@ -24,7 +24,8 @@ from dragoman.shared.recipe.locations import header, is_base
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "systems.md"
 TEMPLATE = ROOT / "scripts" / "systems.md"
-RESULTS = ROOT / "recipes" / "almanac" / "results.jsonl"
+#: Where figures are from: a corpus that is made, and real text.
+GROUNDS = ("almanac", "help")
 #: How paragraphs begin that the page repeats.
 TOLD = ("Differs from", "Not implemented")
 NAMES = r"[A-ZÀ-Ý][\w-]+(?:(?:, [A-Z]\w+)* and [A-Z]\w+| et al\.)?"
@@ -173,10 +174,11 @@ def page() -> str:
 
 def measured() -> list[Line]:
     """Return the lines of RESULTS.md, whose headings are its columns, and those of further metrics."""
-    rows = results.latest(results.read(RESULTS))
-    found = _lines(render(rows, RESULTS.name))
+    paths = [ROOT / "recipes" / ground / "results.jsonl" for ground in GROUNDS]
+    rows = [row for path in paths if path.is_file() for row in results.latest(results.read(path))]
+    found = _lines(render(rows, ""))
     for metric in dict.fromkeys(system.metrics for systems in SYSTEMS.values() for system in systems):
-        found += _lines(render([row for row in rows if row["metric"] == metric], RESULTS.name)) if metric else []
+        found += _lines(render([row for row in rows if row["metric"] == metric], "")) if metric else []
     return found
 
 
@@ -194,7 +196,7 @@ def _lines(text: str) -> list[Line]:
             heading = cells
         elif heading[0] == "recipe":
             found.append({name: cell for name, cell in zip(heading, cells, strict=True) if cell})
-    known = [line for line in found if line["recipe"].startswith("almanac/") and not {"0", "1-9"} & {*line}]
+    known = [line for line in found if line["recipe"].partition("/")[0] in GROUNDS and not {"0", "1-9"} & {*line}]
     single = {_tested(line) for line in known if "keys" not in line}
     return [line for line in known if "keys" not in line or _tested(line) not in single]
 
@@ -354,24 +356,27 @@ def among(names: Sequence[str], line: Line) -> Line:
     return line | cells | {"against": "; ".join(line["against"].split("; ")[place] for place in kept) if kept else ""}
 
 
+def _best(names: Sequence[str], lines: Sequence[Line]) -> str:
+    """Return the first recipe of one ground with what it was measured to bring, best against a control; "" for none."""
+    effects = {name: found for name in names if (found := effect(name, lines)) != "not measured"}
+    best = next((name for name, found in effects.items() if ":" in found), next(iter(effects), ""))
+    return f"`{best}` {effects[best]}" if best else ""
+
+
 def overview(systems: Sequence[System], lines: Sequence[Line]) -> str:
     """Return the table of systems: paper, file, recipes, measured effect."""
     rows = []
     for system in systems:
         names = dict.fromkeys(recipes_of(system))
-        found = [name for name in names if name.startswith("almanac/") and effect(name, lines) != "not measured"]
-        best = next((name for name in found if ":" in effect(name, lines)), found[0] if found else "")
+        effects = [_best([name for name in names if name.startswith(f"{ground}/")], lines) for ground in GROUNDS]
+        told = "; ".join(filter(None, effects))
         rows.append(
             {
                 "system": f"[{system.title}](#{anchor(system.title)})",
                 "paper": papers(system.home),
                 "file": f"`{system.home}`",
                 "recipes": ", ".join(f"`{name}`" for name in names),
-                "effect": f"`{best}` {effect(best, lines)}"
-                if best
-                else "below"
-                if shown(system, lines)
-                else "not measured",
+                "effect": told or ("below" if shown(system, lines) else "not measured"),
             }
         )
     return markdown(rows, {"system": "", "paper": "paper", "file": "file", "recipes": "recipes", "effect": "measured"})
