@@ -17,6 +17,7 @@ from dragoman.almanac.studio import Recording, Studio
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.errors import DataError
+from dragoman.shared.machine.files import locked
 from dragoman.shared.machine.processes import MainPhase
 from dragoman.shared.machine.progress import progress
 from dragoman.shared.machine.workspace import Workspace
@@ -43,7 +44,8 @@ class Speak(MainPhase):
         processes: that speak at once; 0 means one for each processor.
 
     Raises:
-        DataError: when it runs, for a row without a source, or a text or a language that eSpeak NG cannot speak.
+        DataError: when it runs, for a row without a source, a text or a language that eSpeak NG cannot speak, or
+            manifests that would be written over each other or over what is read.
     """
 
     def __init__(
@@ -66,21 +68,31 @@ class Speak(MainPhase):
         return [self.out]
 
     def work(self, workspace: Workspace) -> None:
-        """Speak what is missing, and write the manifests."""
+        """Speak what is missing, and write the manifests; of several runs that speak into one folder, one works."""
+        with locked(self.out.parent / f".{self.out.name}.lock"):
+            self._speak(workspace)
+
+    def _speak(self, workspace: Workspace) -> None:
         spoken: dict[Path, list[tuple[Recording, list[Row]]]] = {}
-        for path in find_manifests(self.manifests):
+        paths = find_manifests(self.manifests)
+        for path in paths:
             rows = list(islice(Manifest.open(path), self.rows))
             place = self.out / path.parent.name
-            spoken[place / path.name] = list(self._recordings(rows, path, place / path.stem))
+            written = place / path.name
+            if written in spoken:
+                raise DataError(f"{written}: two manifests would be written there; the second is {path}")
+            if any(written.resolve() == other.resolve() for other in paths):
+                raise DataError(f"{written}: what is read would be written over: choose another folder")
+            spoken[written] = list(self._recordings(rows, path, place / path.stem))
         recordings = [recording for pairs in spoken.values() for recording, _ in pairs]
         with Studio(workers=self.processes) as studio, progress("speech", enabled=workspace.show_progress) as show:
             for done, _ in enumerate(studio.record(recordings), 1):
                 show(done, len(recordings))
         for path, pairs in spoken.items():
-            written = [row for recording, rows in pairs for row in _with_sound(recording, rows)]
-            Manifest.write(path, written)
-            hours = sum(row["duration"] for row in written) / 3600
-            said = f"{path}: {len(written):,} rows, {hours:.2f} hours of synthetic speech"
+            with_sound = [row for recording, rows in pairs for row in _with_sound(recording, rows)]
+            Manifest.write(path, with_sound)
+            hours = sum(row["duration"] for row in with_sound) / 3600
+            said = f"{path}: {len(with_sound):,} rows, {hours:.2f} hours of synthetic speech"
             workspace.log.info("%s: %s", workspace.phase, said)
 
     def _recordings(self, rows: Sequence[Row], path: Path, place: Path) -> Iterator[tuple[Recording, list[Row]]]:
@@ -102,10 +114,11 @@ class Speak(MainPhase):
 
 
 def _groups(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Go through rows that follow one another in a document, up to :data:`UTTERANCES` of them."""
+    """Go through rows that follow one another in a document and a language, up to :data:`UTTERANCES` of them."""
     group: list[Row] = []
     for row in rows:
-        if group and (len(group) == UTTERANCES or row["document"] != group[0]["document"]):
+        other = any(row[key] != group[0][key] for key in ("document", "source_language")) if group else False
+        if other or len(group) == UTTERANCES:
             yield group
             group = []
         group.append(row)

@@ -33,7 +33,8 @@ GRID = RATE // 100  # samples; utterances begin and end on a hundredth of a seco
 SEEN_VOICES = ("m1", "m2", "m3", "m4", "m5", "m7", "Andy", "ed", "f1", "f2", "f3", "f4", "steph", "belinda")
 UNSEEN_VOICES = ("m8", "Hugo", "f5", "Andrea")
 BASE = {
-    "en": "en-us", "de": "de", "fr": "fr", "tr": "tr", "ru": "ru", "zh": "cmn", "es": "es", "it": "it"
+    "en": "en-us", "de": "de", "fr": "fr", "tr": "tr", "ru": "ru", "zh": "cmn", "es": "es", "it": "it",
+    "zh-CN": "cmn", "zh-TW": "cmn", "en-GB": "en",
 }  # fmt: skip
 
 

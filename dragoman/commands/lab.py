@@ -21,12 +21,12 @@ import json
 import shlex
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NotRequired
 
-from dragoman.commands.seeds import Arm, arms_of, check_one_evaluation, folder, report
+from dragoman.commands.seeds import Arm, arms_of, check_arms, check_one_evaluation, folder, report
 from dragoman.commands.side_by_side import Run, Shift, places_on
 from dragoman.exchange.foreign_settings import read_yaml
 from dragoman.runs.running import is_finished
@@ -34,6 +34,7 @@ from dragoman.shared.errors import DataError, UsageError, check_number
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.machine.records import check_record
 from dragoman.shared.machine.stopping import Interrupted
+from dragoman.shared.recipe.tree import parse_value
 
 _COMMON = {"seeds": NotRequired[list[int]], "keys": NotRequired[dict[str, Any]]}
 #: What a file says, and what an experiment in it.
@@ -97,7 +98,10 @@ def run_lab(file: Path, *, minutes: float | None, into: Path, command: str) -> b
         check_number("--minutes", minutes, least=0.5)
     asked, experiments = read_lab(file)
     runs = _different(run for experiment in experiments for run in experiment.runs())
-    machine = Machine(device=str(next(iter(runs.values())).recipe.options["device"]))
+    devices = {str(run.recipe.options["device"]) for run in runs.values()}
+    if len(devices) > 1:
+        raise UsageError(f"{file}: runs on {', '.join(sorted(devices))}: a file is for one device")
+    machine = Machine(device=devices.pop())
     into.mkdir(parents=True, exist_ok=True)
     end = float("inf") if minutes is None else time.monotonic() + minutes * 60 - TO_STOP
     places = places_on(machine.device, asked.get("at_once"), float(asked.get("gigabytes", GIGABYTES)))
@@ -130,20 +134,33 @@ def read_lab(file: Path) -> tuple[dict[str, Any], list[Experiment]]:
     experiments = []
     for number, found in enumerate(asked["experiments"], 1):
         one = _checked(found, f"{file}: experiment {number}", EXPERIMENT)
-        keys = [*_words(asked.get("keys", {})), *_words(one.get("keys", {}))]
+        keys = [*as_words(asked.get("keys", {})), *as_words(one.get("keys", {}))]
         seeds = one.get("seeds", asked.get("seeds", [1]))
         against = one.get("against") or []
         controls = [against] if isinstance(against, str) else against or [None]
         try:
             arms = [arms_of(one["recipe"], keys, seeds=seeds, arm=one.get("arm"), against=name) for name in controls]
-            for arm in (arm for both in arms for arm in both if one.get("phase") is None):
-                check_one_evaluation(arm.any_recipe)
+            for both in arms:
+                _check(both, one.get("phase"))
         except UsageError as error:
             raise UsageError(f"{file}: experiment {number}: {error}") from error
         for both in arms:
             both[0] = arms[0][0]
-        experiments.append(Experiment(arms, one.get("phase"), one.get("minutes")))
+        if (minutes := one.get("minutes")) is not None:
+            check_number(f"{file}: experiment {number}: minutes", minutes, above=0)
+        experiments.append(Experiment(arms, one.get("phase"), minutes))
     return asked, experiments
+
+
+def _check(arms: list[Arm], phase: str | None) -> None:
+    """Refuse, before anything is trained, arms that cannot be compared."""
+    for recipe in (arm.any_recipe for arm in arms):
+        if phase is None:
+            check_one_evaluation(recipe)
+        elif phase not in recipe.plan:
+            raise UsageError(f"{recipe.source}: no phase {phase!r}; there are {', '.join(recipe.plan)}")
+    if len({folder(arm.any_recipe) for arm in arms}) < len(arms):
+        raise UsageError(f"both recipes would run in {folder(arms[0].any_recipe)}: give one a folder with --run NAME")
 
 
 def _checked(found: Any, where: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,13 +172,21 @@ def _checked(found: Any, where: str, kinds: Mapping[str, Any]) -> dict[str, Any]
     return found
 
 
-def _words(keys: Mapping[str, Any]) -> list[str]:
+def as_words(keys: Mapping[str, Any]) -> list[str]:
     """Return keys as on the command line."""
     return [
         word
         for key, value in keys.items()
-        for word in (f"--{key}", value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for word in (f"--{key}", value if _is_text(value, key) else json.dumps(value, ensure_ascii=False))
     ]
+
+
+def _is_text(value: Any, key: str) -> bool:
+    """Tell whether a value is text that the command line takes as such, or as what its tag says: not "007"."""
+    if not isinstance(value, str):
+        return False
+    node = parse_value(value, key)
+    return bool(node.tag) or isinstance(node.value, str)
 
 
 def _different(runs: Iterator[Run]) -> dict[Path, Run]:
@@ -186,10 +211,12 @@ def _reported(experiment: Experiment, into: Path, command: str) -> Iterator[str]
     """Write the results of what is finished of an experiment; yield what could not be compared, and why."""
     for arms in experiment.arms:
         print(f"\n== {' against '.join(shlex.join(arm.words) for arm in arms)} ==")
+        if len(arms) == 2:
+            check_arms(*arms)
         try:
             report(arms, phase=experiment.phase, into=into, command=command)
         except DataError as error:
             print(error)
             yield str(error)
-            if len(arms) == 2 and any(map(is_finished, arms[0].recipes.values())):
+            with suppress(DataError):  # what there is of the arm alone; why there is none is said already
                 report(arms[:1], phase=experiment.phase, into=into, command=command)

@@ -197,7 +197,7 @@ def run_seeds(
             check_one_evaluation(each.any_recipe)
     print("\n".join(map(str, arms)))
     if len(arms) == 2:
-        _check_arms(*arms)
+        check_arms(*arms)
     failed: list[str] = []
     for seed in seeds:  # all arms by seed: what is there after a while can be compared
         for each in arms:
@@ -241,7 +241,7 @@ def report(arms: Sequence[Arm], *, phase: str | None, into: Path | None, command
 # -- running --------------------------------------------------------------------------------------------------------
 
 
-def _check_arms(first: Arm, second: Arm) -> None:
+def check_arms(first: Arm, second: Arm) -> None:
     """Print the keys in which two recipes differ, and warn of those that should not."""
     one, other = first.any_recipe, second.any_recipe
     clash = {folder(r) for r in first.recipes.values()} & {folder(r) for r in second.recipes.values()}

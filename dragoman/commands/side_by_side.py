@@ -53,6 +53,11 @@ class Run:
         """Return the words."""
         return shlex.join(self.words)
 
+    def trains(self) -> bool:
+        """Tell whether training is still to be done, or else what comes after it alone."""
+        phases = (self.recipe.plan[name] for name in unfinished(self.recipe))
+        return any(phase.inner is not None or "updates" in phase.arguments for phase in phases)
+
     def wants(self) -> set[Path]:
         """Return the folders that the run will write into: its own, and those of unfinished recipes inside it."""
         return {folder(self.recipe), *_inside(self.recipe)}
@@ -148,7 +153,8 @@ class Shift:
         for run in list(self._waiting):
             if not self._free:
                 return
-            if run.minutes is not None and (left := run.minutes - training_minutes(run.recipe)) <= 0:
+            limit = run.minutes if run.minutes is not None and run.trains() else float("inf")
+            if (left := limit - training_minutes(run.recipe)) <= 0:
                 run.state = f"stopped after {run.minutes:g} minutes"
                 self._waiting.remove(run)
                 continue
@@ -165,7 +171,7 @@ class Shift:
                 words, stdout=out, stderr=out, env=dict(place.environment), preexec_fn=_end_with(os.getpid())
             )
             run.state = f"failed; its log: {log}"
-            run.ends = time.monotonic() + 60 * left if run.minutes is not None else float("inf")
+            run.ends = time.monotonic() + 60 * left
             self._at.append((run, place))
             self._say(f"began {run}")
 
@@ -174,7 +180,7 @@ class Shift:
         for run, place in list(self._at):
             assert run.process is not None
             code = run.process.poll()
-            if code is None and time.monotonic() >= run.ends:
+            if code is None and time.monotonic() >= run.ends and run.trains():
                 run.process.send_signal(signal.SIGTERM)
                 run.state = f"stopped after {run.minutes:g} minutes"
                 run.ends = float("inf")

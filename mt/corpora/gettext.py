@@ -42,6 +42,8 @@ from dragoman.shared.text.lines import Unusable
 MARKS = "_&~"
 #: Counts for which the forms of a message with a plural are taken.
 ONE, SEVERAL = 1, 5
+#: The formula in a header that nobody has filled in.
+UNSET = "EXPRESSION"
 #: What is written with a mark and is none: %FILE_NAME, <wizard_name>, STYLE_NAME.
 _NAME = r"[%$<{]\w+|[A-Z]{3,}_[A-Z]{2,}"
 _STRING = re.compile(r'(?:msg(?:ctxt|id|id_plural|str(?:\[\d+\])?)\s*)?"(?:[^"\\]|\\.)*"')
@@ -116,6 +118,8 @@ class Gettext(Memories):
         found = super()._find()
         files = [path for path in found if path.suffix in self.endings]
         self._pass_files("catalogues that are not read: unpack them", {*found} - {*files})
+        if not files:
+            raise DataError(f"{found[0]}: a packed catalogue is not read: unpack it")
         made = {path for path in files if path.suffix == ".mo" and path.with_suffix(".po") in files}
         self._pass_files("catalogues that others were made into", made)
         by_language: dict[str, list[Path]] = {}
@@ -226,8 +230,9 @@ def _check_strings(path: Path, encoding: str) -> None:
 def _formula(path: Path, header: str) -> Any:
     """Return the function from a count to the number of its form; None if there is no formula."""
     found = re.search(r"plural\s*=\s*([^;]+)", header.replace("nplurals", ""))
+    formula = found[1].strip() if found else ""
     try:
-        return gettext.c2py(found[1].strip()) if found else None
+        return gettext.c2py(formula) if formula not in ("", UNSET) else None
     except ValueError as error:
         raise DataError(f"{path}: Plural-Forms in its header is {header!r}: {one_line(error)}") from error
 

@@ -65,7 +65,8 @@ class Memories(Reader):
         self._files: dict[str, list[Path]] = {}
         self._names = {path: self._name_of(path) for path in self._find()}
         for path, name in self._names.items():
-            split = next((part for part in name.split("/") if part in _HELD_OUT), TRAIN)
+            heads = (part.partition(".")[0] for part in name.split("/"))  # "test" of test.de.po
+            split = next((head for head in heads if head in _HELD_OUT), TRAIN)
             self._files.setdefault(split, []).append(path)
         self._drawn = [split for split in (DEV, TEST) if held_out and split not in self._files]
         self._share = held_out

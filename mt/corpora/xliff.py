@@ -46,11 +46,11 @@ class Xliff(Memories):
     def _pairs(self, path: Path, passed: Counter[str], there: set[str]) -> Iterator[SourceRow | Unusable]:
         for number, unit in enumerate(read_units(path, "xliff", "trans-unit", "unit"), 1):
             file = next(unit.iterancestors("{*}file"), unit)
-            segments = list(unit.iterchildren("{*}segment")) if unit.tag.endswith("}unit") else [unit]
+            segments = list(unit.iterchildren("{*}segment")) if unit.tag.rpartition("}")[2] == "unit" else [unit]
             for part, segment in enumerate(segments, 1):
                 source, target = segment.find("{*}source"), segment.find("{*}target")
                 text = "" if target is None else plain(path, target, CODE)
-                if unit.get("translate") == "no":
+                if _is_locked(unit):
                     passed["units that are not to be translated"] += 1
                 elif source is None or not text:
                     passed["units without a translation"] += 1
@@ -84,6 +84,12 @@ class Xliff(Memories):
             if all(languages.among(code, [given]) for code, given in zip(asked, codes, strict=True)):
                 return codes is not own
         return None
+
+
+def _is_locked(unit: Any) -> bool:
+    """Tell whether a unit is not to be translated, by itself or by the nearest of what it is in that says so."""
+    said = (element.get("translate") for element in (unit, *unit.iterancestors()))
+    return next(filter(None, said), "yes") == "no"
 
 
 def _is_unfinished(segment: Any, target: Any) -> bool:

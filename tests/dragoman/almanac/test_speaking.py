@@ -93,3 +93,21 @@ def test_what_cannot_be_spoken_is_named(tmp_path):
     refuses(DataError, "train.arrow: row train1 has no source to speak", speak, tmp_path, tmp_path / "out")
     manifest(tmp_path, "train", ["Yes."], language="xx")
     refuses(DataError, "could not say 'Yes.'", speak, tmp_path, tmp_path / "out")
+
+
+def test_manifests_are_not_written_over_each_other_or_what_is_read(tmp_path):
+    manifest(tmp_path / "a", "train")
+    manifest(tmp_path / "b", "train")
+    read = [str(tmp_path / name / "en-de" / "train.arrow") for name in "ab"]
+    place = Workspace(output=tmp_path / "run", phase="speak", device="cpu")
+    two = Speak(manifests=read, out=str(tmp_path / "out"))
+    refuses(DataError, "two manifests would be written there; the second is", two.run, place)
+    one = Speak(manifests=read[:1], out=str(tmp_path / "a"))
+    refuses(DataError, "what is read would be written over", one.run, place)
+
+
+def test_a_recording_has_one_language(tmp_path):
+    rows = [{"id": code, "source_text": "Yes.", "source_language": code} for code in ("en", "en", "zh-CN")]
+    Manifest.write(tmp_path / "en-de" / "train.arrow", rows)
+    [spoken] = speak(tmp_path, tmp_path / "out")
+    assert [len({row["audio"] for row in list(spoken)[:n]}) for n in (1, 2, 3)] == [1, 1, 2]

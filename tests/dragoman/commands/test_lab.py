@@ -16,12 +16,13 @@ import torch
 
 from dragoman import DataError, Recipe, UsageError
 from dragoman.commands import side_by_side
-from dragoman.commands.lab import read_lab, run_lab
+from dragoman.commands.lab import as_words, read_lab, run_lab
 from dragoman.commands.side_by_side import Run, Shift, is_locked, places_on
 from dragoman.runs.running import run_recipe
 from dragoman.shared.errors import one_line
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.recipe.tree import parse_value
 from tests.dragoman.commands import pretending
 from tests.dragoman.commands.pretending import RECIPE
 from tests.recipes.installed import RECIPES
@@ -228,6 +229,12 @@ def test_a_folder_in_which_a_run_is_at_work_is_left_alone(folder, monkeypatch):
         ("experiments: [{recipe: FOLDER/good.yaml, arm: x}]\n", "experiment 1: "),
         ("experiments: [{recipe: FOLDER/good.yaml, seeds: [1, 1]}]\n", "seeds must be different numbers, not 1,1"),
         ("experiments: [{recipe: FOLDER/good.yaml}]\nminutes: 3\n", "lab.yaml: 'minutes' is not known"),
+        (
+            "experiments: [{recipe: FOLDER/good.yaml, phase: evalute}]\n",
+            "no phase 'evalute'; there are",
+        ),
+        ("experiments: [{recipe: FOLDER/good.yaml, against: FOLDER/good.yaml}]\n", "both recipes would run in"),
+        ("experiments: [{recipe: FOLDER/good.yaml, minutes: -1}]\n", "lab.yaml: experiment 1: minutes"),
         ("experiments:\n  - {recipe: a\n", "lab.yaml: cannot be read as YAML"),
     ],
 )
@@ -244,6 +251,44 @@ def test_the_laboratory_of_the_help_has_all_recipes_that_are_tested():
     tested = {name for name in RECIPES if name.startswith("help/") and "evaluate" in RECIPES[name].phases}
     others = {"help/mt", "help/multilingual_mt", "help/lm", "help/lstm_lm"}  # the baseline, and models of languages
     assert named >= {name for name in tested if "mrasp" not in name} - others
+
+
+def test_one_file_is_for_one_device(folder):
+    text = "experiments: [{recipe: FOLDER/good.yaml, keys: {device: cpu}}, {recipe: FOLDER/poor.yaml}]\n"
+    refuses(UsageError, "runs on auto, cpu", run_lab, lab(folder, text), minutes=None, into=folder / "t", command="")
+
+
+def test_text_that_looks_like_a_number_stays_text():
+    keys = {"name": "007", "fails": 7, "folder": "!ref <x>/1", "title": "a: b", "none": None}
+    loaded = {key: parse_value(text, key) for key, text in pairwise_words(keys)}
+    assert {key: node.value for key, node in loaded.items()} == keys | {"folder": "<x>/1"}
+    assert loaded["folder"].tag == "!ref"
+
+
+def pairwise_words(keys):
+    words = as_words(keys)
+    return [(name.removeprefix("--"), value) for name, value in zip(words[::2], words[1::2], strict=True)]
+
+
+def test_what_cannot_be_compared_does_not_keep_the_table_from_being_made(folder, pretended, capsys):
+    file = lab(folder, TWO)
+    assert run_lab(file, minutes=None, into=folder / "table", command="")
+    (folder / "good" / "1" / "results.jsonl").unlink()
+    run_lab(file, minutes=None, into=folder / "table", command="")
+    said = capsys.readouterr().out
+    assert "not compared:\n" in said and "| fine |" in said
+
+
+def test_minutes_are_those_of_training(folder, pretended, monkeypatch):
+    """A run whose training is done is evaluated, however long that has taken."""
+    run = Run([str(folder / "poor.yaml"), "--seed", "1"], Recipe.load(str(folder / "poor.yaml"), ["--seed", "1"]), 3)
+    assert run.trains()
+    monkeypatch.setattr(side_by_side, "training_minutes", lambda _: 4)
+    Shift([run], places_on("cpu", 1, 8), folder / "logs", float("inf")).work()
+    assert run.state == "stopped after 3 minutes" and not pretended.history
+    monkeypatch.setattr(Run, "trains", lambda _: False)
+    Shift([run], places_on("cpu", 1, 8), folder / "logs", float("inf")).work()
+    assert pretended.history == ["+poor 1", "-poor 1"]
 
 
 def test_two_different_runs_in_one_folder_are_refused(folder):

@@ -158,6 +158,22 @@ def test_languages_are_found_in_header_folder_and_name(tmp_path):
     assert pairs(tmp_path, "en", "et") == [("One", "po/c.po")]
 
 
+def test_a_header_that_nobody_has_filled_in_has_no_formula(tmp_path):
+    write(tmp_path / "de.po", plurals="nplurals=INTEGER; plural=EXPRESSION;")
+    assert len(list(reader(tmp_path).rows("train"))) == len(list(reader(write(tmp_path / "b" / "de.po")).rows("train")))
+
+
+def test_names_of_splits_may_have_a_language_behind_them(tmp_path):
+    for name in ("train.de.po", "test.de.po"):
+        write(tmp_path / name)
+    assert reader(tmp_path).splits() == ["train", "test"]
+
+
+def test_packed_catalogues_alone_are_an_error(tmp_path):
+    (tmp_path / "de.po.gz").write_bytes(b"")
+    refuses(DataError, "de.po.gz: a packed catalogue is not read: unpack it", reader, tmp_path)
+
+
 def test_splits_are_files_or_folders_or_drawn(tmp_path):
     write(tmp_path / "test" / "de" / "a.po", 'msgid "Test"\nmsgstr "Probe"\n', "")
     body = "".join(f'msgid "m{n}"\nmsgstr "t{n}"\n\n' for n in range(40))

@@ -130,6 +130,23 @@ def test_codes_are_left_out(tmp_path, frame, languages, content, text):
     assert pairs(tmp_path) == [(text, "x")]
 
 
+@pytest.mark.parametrize("frame", [OLD, NEW])
+def test_a_namespace_may_be_missing(tmp_path, frame):
+    plain = frame.replace(' xmlns="urn:oasis:names:tc:xliff:document:', ' note="')
+    content = unit("a", "b") if frame is OLD else f"<unit>{segment('a', 'b')}</unit>"
+    write(tmp_path / "a.xlf", content, frame=plain, languages=OLD_PAIR if frame is OLD else NEW_PAIR)
+    assert [(row["source_text"], row["target_text"]) for row in reader(tmp_path).rows("train")] == [("a", "b")]
+
+
+def test_what_a_file_or_group_says_of_translating_holds_for_its_units(tmp_path):
+    units = [f'<unit translate="yes">{segment("a", "b")}</unit>', f"<unit>{segment('c', 'd')}</unit>"]
+    frame = NEW.replace('<file id="f1">', '<file id="f1" translate="no">')
+    write(tmp_path / "a.xlf", *units, frame=frame, languages=NEW_PAIR)
+    corpus = reader(tmp_path)
+    assert [row["source_text"] for row in corpus.rows("train")] == ["a"]
+    assert corpus.passed_over("train")["units that are not to be translated"] == 1
+
+
 def test_files_of_the_other_direction_are_turned(tmp_path):
     write(tmp_path / "a.xlf", unit("One", "Eins"))
     write(tmp_path / "b.xlf", unit("Zwei", "Two"), languages='source-language="de-DE" target-language="en-US"')
