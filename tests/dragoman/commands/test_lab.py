@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import yaml
 
 from dragoman import DataError, Recipe, UsageError
 from dragoman.commands import side_by_side
@@ -28,6 +29,8 @@ from tests.dragoman.commands.pretending import RECIPE
 from tests.recipes.installed import RECIPES
 from tests.small import refuses
 
+#: Files of experiments.
+LABS = Path(__file__).parents[3] / "docs" / "labs"
 BEFORE = """\
 # Pre-trains
 output_folder: !ref {folder}/before/<seed>
@@ -245,12 +248,22 @@ def test_what_is_wrong_in_a_file_is_named(folder, text, problem):
 
 
 @pytest.mark.slow
-def test_the_laboratory_of_the_help_has_all_recipes_that_are_tested():
-    _, experiments = read_lab(Path(__file__).parents[3] / "docs" / "labs" / "help_text.yaml")
-    named = {arm.words[0] for experiment in experiments for both in experiment.arms for arm in both}
+@pytest.mark.parametrize("file", sorted(LABS.glob("*.yaml")), ids=lambda file: file.name)
+def test_the_files_that_we_have_can_be_read(file):
+    _, experiments = read_lab(file)
+    folders = {folder_of(recipe) for one in experiments for both in one.arms for recipe in both[0].recipes.values()}
+    assert len(folders) == len(experiments)
+
+
+def folder_of(recipe):
+    return recipe.value("output_folder")
+
+
+def test_the_laboratory_of_the_help_has_its_methods():
+    named = {one["recipe"] for one in yaml.safe_load((LABS / "help_text.yaml").read_text())["experiments"]}
     tested = {name for name in RECIPES if name.startswith("help/") and "evaluate" in RECIPES[name].phases}
-    others = {"help/mt", "help/multilingual_mt", "help/lm", "help/lstm_lm"}  # the baseline, and models of languages
-    assert named >= {name for name in tested if "mrasp" not in name} - others
+    others = {"mt", "multilingual_mt", "lm", "lstm_lm", "st", "asr"}  # baselines, models of languages, speech
+    assert {name for name in tested if "mrasp" not in name} - {f"help/{name}" for name in others} == named
 
 
 def test_one_file_is_for_one_device(folder):
