@@ -51,7 +51,7 @@ FEWER = {
     "help": {"low_pairs": 12, "rich": ["fr", "ru"]},
 }
 #: What a recipe calls the folder of its corpus, by the recipe's folder.
-CORPUS = {"help": "packages"}
+CORPUS = {"help": "packages_folder"}
 #: The keys under which recipes have tokenizers.
 TOKENIZERS = {"tokenizer", "masked_tokenizer", "source_tokenizer"}
 NAMES = [name for name, recipe in RECIPES.items() if {*recipe.placeholders} <= {*FILLED_IN}]
