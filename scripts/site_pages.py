@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Files of the repository by their place in the site.
 PAGES = {
     "measured/almanac.md": "recipes/almanac/RESULTS.md",
+    "measured/help.md": "recipes/help/RESULTS.md",
     "measured/speed.md": "benchmarks/RESULTS.md",
     "measured/cost.md": "benchmarks/cost.md",
     "measured/cost.svg": "benchmarks/cost.svg",
