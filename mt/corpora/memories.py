@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
@@ -24,7 +25,7 @@ _HELD_OUT = (DEV, "valid", TEST)
 _BREAKS = {"lb", "xlf:lb"}
 
 
-class Memories(Reader):
+class Memories(Reader, ABC):
     """Reads one direction of files; a subclass names their endings and goes through the pairs of one.
 
     Attributes:
@@ -133,9 +134,9 @@ class Memories(Reader):
         for path in self._files[split]:
             yield from self._pairs(path, passed, there)
 
+    @abstractmethod
     def _pairs(self, path: Path, passed: Counter[str], there: set[str]) -> Iterator[SourceRow | Unusable]:
         """Go through the pairs of a file, count what is passed over, and add the languages that are there."""
-        raise NotImplementedError
 
     def _row(self, path: Path, key: object, texts: Sequence[str], line: int, **further: str | None) -> SourceRow:
         """Return the row of a pair; ``key`` tells it from others of the file."""

@@ -185,7 +185,7 @@ def test_an_entity_that_names_a_file_is_not_read(tmp_path):
 
 
 def test_units_are_forgotten(tmp_path):
-    """What is in memory is what the parser has read ahead, of the last 32 KB; the file has 1 MB."""
+    """Memory holds only the units that the parser has read ahead, some 32 KB of a file of 1 MB."""
     path = write(tmp_path / "a.tmx", *(tu(en=f"text {n}", de=f"Text {n} " * 20) for n in range(4000)))
     kept = []
     for number, unit in enumerate(read_units(path, "tmx", "tu")):
