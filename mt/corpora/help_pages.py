@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ _SWITCHES = ("switch", "switchinline")
 
 def read_page(path: Path) -> dict[str, tuple[str, int]]:
     """Return the texts of a page by their ids, each with its line, in order; nothing for a page that is not there.
+
+    What has an id for the n-th time is ``<id>:<n>``: parts that pages share stand on some of them repeatedly, and in
+    every language as often (Debian's packages of 7.4).
 
     Raises:
         DataError: if the page is not UTF-8, or has no text.
@@ -38,10 +42,13 @@ def read_page(path: Path) -> dict[str, tuple[str, int]]:
     for line_break in areas[0].iter("br"):
         line_break.tail = f" {line_break.tail or ''}"
     texts: dict[str, tuple[str, int]] = {}
+    times: Counter[str] = Counter()
     for block in areas[0].xpath(_BLOCKS):
+        key = block.get("id")
+        times[key] += 1
         text = " ".join(block.text_content().split())
         if text:
-            texts.setdefault(block.get("id"), (text, block.sourceline))
+            texts[key if times[key] == 1 else f"{key}:{times[key]}"] = text, block.sourceline
     return texts
 
 

@@ -9,10 +9,9 @@ Layout of unpacked packages ``libreoffice-help-en-us``, ``libreoffice-help-de`` 
     <p id="par_id3149805" class="paragraph">Ends the <span class="emph">current line</span>.</p>
 
 Paragraphs and headings with an id are joined by page and id, which are the same in all languages, in every direction. A
-page is a ``document``, and its paragraphs stand in order; of several with one id the first is read (in English and
-Finnish 484 of 69,037 texts are such further ones). Of wordings for several systems or programs the default is read, or
-else the first. Paragraphs that are the same as in English are no translations, on either side; they are counted.
-English is needed for that, whatever the languages are.
+page is a ``document``, and its paragraphs stand in order. Of wordings for several systems or programs the default is
+read, or else the first. Paragraphs that are the same as in English are no translations, on either side; they are
+counted. English is needed for that, whatever the languages are.
 
 ``dev`` and ``test`` are whole pages, chosen by a hash of their name, so the same in all languages. No row of ``train``
 has a text of them on either side, nor an English original, in whatever case and spaces; repeated pairs of ``train`` are

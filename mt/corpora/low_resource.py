@@ -7,7 +7,7 @@ training belongs to one of three groups; pairs, and the text of two languages, a
     {root}/text/{split}.{code}-{pivot}.{code}      Moses: all pairs of the pivot with each language; of the languages in
     {root}/text/{split}.{code}-{pivot}.{pivot}     ``few`` a sample of the first group (20 %) for training
     {root}/monolingual/{split}.{code}              documents, with a blank line between them: the second group (40 %);
-                                                   of the pivot the third
+                                                   of the pivot the third, less translations of the first language's
     {root}/lexicons/{one}-{other}.txt              MUSE's layout, most frequent words first
 
 dev and test are whole, in both. A lexicon has of each word that occurs at least twice the best translation by a model
@@ -37,7 +37,7 @@ from dragoman.shared.text.word_aligner import DirectedAligner
 from dragoman.shared.text.word_spans import words
 
 #: Documents are in so many parts; the first of them are for few pairs, and from the third on for text.
-PARTS, FEW, PIVOT = 10, range(2), range(6, 10)
+PARTS, FEW, TEXT, PIVOT = 10, range(2), range(2, 6), range(6, 10)
 #: Passes of EM for a lexicon, half of them of IBM model 1.
 PASSES = 6
 MARKER = "low_resource.json"
@@ -133,14 +133,19 @@ class LowResource(Checked):
                 lines = [pair[side] for pair in parallel]
                 _write(folder / "text" / f"{split}.{code}-{self.pivot}.{name}", lines)
                 if name == code or first:
-                    text = rows if split != TRAIN else [pair for pair in rows if self._is_text(pair[2], name)]
+                    text = rows if split != TRAIN else self._text(rows, name)
                     _write(folder / "monolingual" / f"{split}.{name}", _documents(text, side))
             if split == TRAIN:
                 self._write_lexicons(folder / "lexicons", rows, code)
 
-    def _is_text(self, document: str, code: str) -> bool:
-        part = hashed(document) % PARTS
-        return part not in FEW and (part in PIVOT) == (code == self.pivot)
+    def _text(self, rows: Sequence[Pair], code: str) -> list[Pair]:
+        """Return the pairs of training whose side in a language is its text."""
+        of_code, of_pivot = ([pair for pair in rows if hashed(pair[2]) % PARTS in group] for group in (TEXT, PIVOT))
+        if code != self.pivot:
+            return of_code
+        there = {pair[0] for pair in of_code}
+        translations = {pair[1] for pair in rows if pair[0] in there}
+        return [pair for pair in of_pivot if pair[1] not in translations]
 
     def _sample(self, rows: Sequence[Pair], code: str) -> list[Pair]:
         """Return the pairs of a language that has few: those of lowest hash, so that more pairs hold the fewer."""

@@ -86,11 +86,9 @@ def test_the_default_of_several_wordings_is_read_or_the_first(tmp_path):
     }
 
 
-def test_an_id_that_comes_twice_counts_once(tmp_path):
-    assert one_page(tmp_path, '<p id="a">One</p><div><p id="a">Two</p></div><p id="b">Three</p>') == {
-        "a": "One",
-        "b": "Three",
-    }
+def test_an_id_that_comes_again_has_its_number(tmp_path):
+    content = '<p id="a">One</p><div><p id="a"> </p></div><p id="b">Three</p><h2 id="a">Four</h2>'
+    assert one_page(tmp_path, content) == {"a": "One", "b": "Three", "a:3": "Four"}
 
 
 @pytest.fixture

@@ -72,6 +72,24 @@ def test_pairs_and_texts_are_of_different_documents(tmp_path):
         assert len(lines(text / f"{split}.fi-en.en")) == 12 and len(lines(mono / f"{split}.fi")) == 12 + 3
 
 
+class Twice(Made):
+    """Each document begins with the same Finnish sentence, whose translations differ."""
+
+    def rows(self, split):
+        for number in range(DOCUMENTS):
+            for texts in ((f"koira 9.{number % 2}", f"dog {number}.0"), (f"kissa {number}.1", f"cat {number}.1")):
+                row: Row = {"source_text": texts[0], "target_text": texts[1], "document": f"page{number}"}
+                yield SourceRow(row, file=Path("page"), line=1)
+
+
+def test_translations_of_one_text_are_not_in_the_other(tmp_path):
+    setting(tmp_path / "a", reader=Twice, languages=["fi"], pairs=None).write()
+    tenths = {number: hashed(f"page{number}") % 10 for number in range(DOCUMENTS)}
+    english = [line for line in lines(tmp_path / "a" / "monolingual" / "train.en") if line]
+    assert english == [f"cat {number}.1" for number, tenth in tenths.items() if tenth >= 6]
+    assert "koira 9.1" in lines(tmp_path / "a" / "monolingual" / "train.fi")
+
+
 def test_readers_of_plain_files_find_all(tmp_path):
     setting(tmp_path / "a").write()
     moses = Moses(root=tmp_path / "a" / "text", source_language="en", target_language="fi")
