@@ -7,11 +7,76 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.shared.errors import DataError
+from dragoman.shared.preparing.held_out import DEV, TEST, TRAIN, hashed
+from dragoman.shared.text import languages
 from dragoman.shared.text.lines import read_lines
 
 #: What paragraphs are; those of the footer have no text of the page.
 _BLOCKS = ".//*[self::p or self::h1 or self::h2 or self::h3 or self::h4 or self::h5 or self::h6][@id]"
 _SWITCHES = ("switch", "switchinline")
+ENGLISH = "en-US"
+#: Pages are in so many parts by their hashes; two of them, with about a thousand paragraphs each, are held out.
+PARTS, HELD_OUT = 60, {58: DEV, 8: TEST}
+_HELP = ("usr/share/libreoffice/help", "share/libreoffice/help", "libreoffice/help", "help", "")
+
+
+class HelpPages:
+    """The pages of unpacked packages.
+
+    Args:
+        root: the folder into which they were unpacked.
+
+    Attributes:
+        folder: with a folder for each language.
+        english: that of English.
+        pages: their names by split, in order: ``swriter/guide/page``.
+
+    Raises:
+        DataError: if the English package is not there.
+    """
+
+    def __init__(self, root: Path) -> None:
+        helps = (root / name for name in _HELP)
+        found = next((path for path in helps if (path / ENGLISH / "text").is_dir()), None)
+        if found is None:
+            raise DataError(f"{root}: no {_HELP[0]}/{ENGLISH}/text in it (of the package libreoffice-help-en-us)")
+        self.folder = found
+        self.english = found / ENGLISH
+        self.pages: dict[str, list[str]] = {split: [] for split in (TRAIN, DEV, TEST)}
+        files = sorted((self.english / "text").rglob("*.html"))
+        for name in (path.relative_to(self.english / "text").with_suffix("").as_posix() for path in files):
+            self.pages[split_of(name)].append(name)
+
+    @property
+    def held_out(self) -> list[str]:
+        """The names of the pages of dev and test."""
+        return self.pages[DEV] + self.pages[TEST]
+
+
+def split_of(page: str) -> str:
+    """Return the split of a page: a function of its name."""
+    return HELD_OUT.get(hashed(page) % PARTS, TRAIN)
+
+
+def folder_of(code: str, where: Path) -> Path:
+    """Return the folder of a language among those of a package.
+
+    Raises:
+        DataError: if there is none, or a link to that of another language.
+    """
+    folders = {path.name: path for path in sorted(where.glob("*")) if path.is_dir() and path.name != "media"}
+    name = ENGLISH if code == "en" else languages.among(code, folders)
+    if name not in folders:
+        raise DataError(f"{where}: nothing in {code}; there are {', '.join(folders) or 'no languages'}")
+    if folders[name].is_symlink():
+        other = folders[name].readlink().name
+        raise DataError(f"{folders[name]}: a link to {other}: the package has no text in {code}")
+    return folders[name]
+
+
+def page_path(folder: Path, page: str) -> Path:
+    """Return the file of a page in the folder of a language."""
+    return folder / "text" / f"{page}.html"
 
 
 def read_page(path: Path) -> dict[str, tuple[str, int]]:

@@ -27,10 +27,9 @@ from functools import cached_property
 from pathlib import Path
 
 from dragoman.mt.corpora.gettext import messages, without_marks
-from dragoman.mt.corpora.help_pages import read_page
-from dragoman.shared.errors import DataError
+from dragoman.mt.corpora.help_pages import HelpPages, folder_of, page_path, read_page
 from dragoman.shared.machine.extras import require
-from dragoman.shared.preparing.held_out import DEV, TEST, TRAIN, folded, hashed
+from dragoman.shared.preparing.held_out import DEV, TEST, TRAIN, folded
 from dragoman.shared.preparing.line_pairs import pair_row
 from dragoman.shared.preparing.reader import Reader, SourceRow, is_training
 from dragoman.shared.preparing.split_files import chosen_splits
@@ -38,12 +37,8 @@ from dragoman.shared.text import languages
 from dragoman.shared.text.lines import Unusable
 
 CATALOGUES = "train_catalogues"
-ENGLISH = "en-US"
-#: Pages are in so many parts by their hashes; two of them, with about a thousand paragraphs each, are held out.
-PARTS, HELD_OUT = 60, {58: DEV, 8: TEST}
 #: Marks of keys in the catalogues.
 MARKS = "_~"
-_HELP = ("usr/share/libreoffice/help", "share/libreoffice/help", "libreoffice/help", "help", "")
 
 
 class LibreOffice(Reader):
@@ -78,35 +73,16 @@ class LibreOffice(Reader):
         self._codes = languages.check_pair(source_language, target_language)
         self.folder = f"{source_language}-{target_language}"
         self.published: dict[str, dict[str, float]] = {}
-        self._root = Path(root).absolute()
-        helps = (self._root / name for name in _HELP)
-        found = next((path for path in helps if (path / ENGLISH / "text").is_dir()), None)
-        if found is None:
-            raise DataError(f"{root}: no {_HELP[0]}/{ENGLISH}/text in it (of the package libreoffice-help-en-us)")
-        self._english = found / ENGLISH
-        self._folders = [self._folder_of(code, found) for code in self._codes]
+        self._help = HelpPages(Path(root).absolute())
+        self._english = self._help.english
+        self._folders = [folder_of(code, self._help.folder) for code in self._codes]
         self._all_folders = list(dict.fromkeys([self._english, *self._folders]))
         self._catalogues = [
-            self._folder_of(code, found.parent.parent.parent / "lib/libreoffice/program/resource")
+            folder_of(code, self._help.folder.parent.parent.parent / "lib/libreoffice/program/resource")
             for code, folder in zip(self._codes, self._folders, strict=True)
             if catalogues and folder != self._english
         ]
-        pages = sorted((self._english / "text").rglob("*.html"))
-        self._pages: dict[str, list[str]] = {split: [] for split in (TRAIN, DEV, TEST)}
-        for name in (page.relative_to(self._english / "text").with_suffix("").as_posix() for page in pages):
-            self._pages[split_of(name)].append(name)
         self._splits = chosen_splits(root, [TRAIN, *([CATALOGUES] if catalogues else []), DEV, TEST], splits)
-
-    def _folder_of(self, code: str, where: Path) -> Path:
-        """Return the folder of a language."""
-        folders = {path.name: path for path in sorted(where.glob("*")) if path.is_dir() and path.name != "media"}
-        name = ENGLISH if code == "en" else languages.among(code, folders)
-        if name not in folders:
-            raise DataError(f"{where}: nothing in {code}; there are {', '.join(folders) or 'no languages'}")
-        if folders[name].is_symlink():
-            other = folders[name].readlink().name
-            raise DataError(f"{folders[name]}: a link to {other}: the package has no text in {code}")
-        return folders[name]
 
     def splits(self) -> list[str]:
         """Return the names of the splits, training first."""
@@ -114,9 +90,9 @@ class LibreOffice(Reader):
 
     def inputs(self, split: str) -> list[Path]:
         """Return the pages, for training also those that it must not have, and the catalogues."""
-        names = self._pages[split] if split in (DEV, TEST) else self._held_out_pages
-        names = names + (self._pages[TRAIN] if split == TRAIN else [])
-        pages = [path for folder in self._all_folders for name in names if (path := _path(folder, name)).is_file()]
+        names = self._help.pages[split] if split in (DEV, TEST) else self._help.held_out
+        names = names + (self._help.pages[TRAIN] if split == TRAIN else [])
+        pages = [path for folder in self._all_folders for name in names if (path := page_path(folder, name)).is_file()]
         return pages + [path for folder in self._catalogues for path in _messages_in(folder)] * (split == CATALOGUES)
 
     def count(self, split: str) -> int | None:
@@ -147,27 +123,23 @@ class LibreOffice(Reader):
                 seen.add(texts)
                 yield row
 
-    @property
-    def _held_out_pages(self) -> list[str]:
-        return self._pages[DEV] + self._pages[TEST]
-
     @cached_property
     def _held_out(self) -> set[str]:
         """The texts of the pages of dev and test in English and both languages, translated or not."""
-        pages = (read_page(_path(folder, name)) for folder in self._all_folders for name in self._held_out_pages)
+        pages = (read_page(page_path(folder, name)) for folder in self._all_folders for name in self._help.held_out)
         return {folded(text) for page in pages for text, _ in page.values()}
 
     def _paragraphs(self, split: str, passed: Counter[str]) -> Iterator[tuple[str, SourceRow]]:
         """Go through the paragraphs that are there in both languages, each behind its English original."""
-        for name in self._pages[split]:
-            pages = {folder: read_page(_path(folder, name)) for folder in self._all_folders}
+        for name in self._help.pages[split]:
+            pages = {folder: read_page(page_path(folder, name)) for folder in self._all_folders}
             for key, (original, _) in pages[self._english].items():
                 source, target = (pages[folder].get(key) for folder in self._folders)
                 if source is None or target is None:
                     passed["paragraphs that are not in both languages"] += 1
                     continue
                 row = pair_row(f"{name}#{key}", (source[0], target[0]), self._codes, document=name)
-                yield original, SourceRow(row, file=_path(self._folders[0], name), line=source[1])
+                yield original, SourceRow(row, file=page_path(self._folders[0], name), line=source[1])
 
     def _messages(self, passed: Counter[str]) -> Iterator[tuple[str, SourceRow | Unusable]]:
         """Go through the messages that both languages have, each behind its English original."""
@@ -190,15 +162,6 @@ class LibreOffice(Reader):
                 original, *texts = (without_marks(text, MARKS) for text in (message.original, *texts))
                 row = pair_row(f"{path.stem}#{message.key}", texts, self._codes, context=message.context or None)
                 yield original, SourceRow(row, file=path, line=message.line)
-
-
-def split_of(page: str) -> str:
-    """Return the split of a page: a function of its name."""
-    return HELD_OUT.get(hashed(page) % PARTS, TRAIN)
-
-
-def _path(folder: Path, page: str) -> Path:
-    return folder / "text" / f"{page}.html"
 
 
 def _messages_in(folder: Path) -> list[Path]:

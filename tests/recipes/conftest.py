@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 from dragoman.almanac import Almanac
-from dragoman.mt.corpora.libreoffice import split_of
+from dragoman.mt.corpora.help_pages import split_of
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio
@@ -25,6 +25,7 @@ SIZES = {"train": 24, "dev": 4, "tst-COMMON": 4, "tst-HE": 4, "text": 60}
 
 #: The languages of the help that recipes read, beside English.
 OF_HELP = ["fi", "de", "fr", "es", "it", "cs", "ru"]
+PROGRAMS = "swriter", "scalc"
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +122,7 @@ def write_ted(root, almanac):
 def write_help(root, almanac):
     """Write pages of LibreOffice's help; sentences in one language stand for all others."""
     texts = {code: _lines(almanac, "train", code if code in ("en", "de") else "fr") for code in ("en", *OF_HELP)}
-    names = [f"page{number}" for number in range(200)]
+    names = [f"{PROGRAMS[number % 2]}/page{number}" for number in range(200)]
     dev, test, train = ([n for n in names if split_of(n) == split] for split in ("dev", "test", "train"))
     for code, lines in texts.items():
         pages = {
