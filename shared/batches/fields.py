@@ -10,7 +10,7 @@ import json
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -80,9 +80,13 @@ class TextField(Described):
     Raises:
         DataError: if a symbol is unknown to the tokenizer.
         UsageError: if the language column does not follow from the column, or a symbol has another placeholder.
+
+    Attributes:
+        in_language: whether the text is in its language, so that an output can be in a wrong one; labels are not.
     """
 
     unit = "tokens"
+    in_language: ClassVar[bool] = True
 
     def __init__(
         self,

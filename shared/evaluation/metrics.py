@@ -24,11 +24,15 @@ CER counts the spaces between words as characters, except in languages that do n
 spaces are dropped; there WER is refused. Empty hypotheses count as they stand. An empty reference is an error for WER
 and CER, whose denominator it would not enter; for the others, which sacreBLEU defines on it, it is allowed.
 
+"accuracy" is the share of labels that are right, and "entity_f1" the F measure of entities, as conlleval and seqeval
+count them (Tjong Kim Sang and De Meulder 2003); where a text has labels of words, there must be as many as words.
+
 Legend: S sentences, K counts of a sentence.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -251,6 +255,58 @@ def _without_spaces(line: str) -> str:
     return "".join(line.split())
 
 
+# -- labels ---------------------------------------------------------------------------------------------------------
+
+
+class LabelMetric:
+    """Labels of texts, or of words, with spaces between them: "accuracy", "entity_f1"."""
+
+    def __init__(self, name: str, sets: list[Any], language: str) -> None:
+        if len(sets) > 1:
+            raise DataError(f"{name} is defined for one set of references, not {len(sets)}")
+        self.name = name
+        self._expected = [(line or "").split() for line in sets[0]]
+        for number, labels in enumerate(self._expected, 1):
+            if name == "entity_f1" and (wrong := [label for label in labels if not _TAG.fullmatch(label)]):
+                raise DataError(f"references, line {number}: {wrong[0]!r} is no tag such as O, B-LOC, I-LOC")
+
+    def count(self, hypotheses: Sequence[str]) -> Counts:
+        """Count right labels and labels (S, 2), or entities that are right, found and wanted (S, 3)."""
+        pairs = [(line.split(), expected) for line, expected in zip(hypotheses, self._expected, strict=True)]
+        if self.name == "accuracy":
+            counts = [(sum(map(str.__eq__, *pair)), len(pair[1])) for pair in pairs]
+            return Counts(self.name, "labels", np.array(counts, dtype=np.float64), rate)
+        entities = [(_entities(line), _entities(expected)) for line, expected in pairs]
+        of_entities = [(len(found & wanted), len(found), len(wanted)) for found, wanted in entities]
+        return Counts(self.name, "entities|conlleval", np.array(of_entities, dtype=np.float64), f_measure)
+
+
+_TAG = re.compile(r"O|[BIES]-\S+")
+
+
+def _entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
+    """Return kind, beginning and end of the entities of a text, as conlleval and seqeval divide them.
+
+    An I or E goes on with what a B or I of its kind began; everything else but O begins an entity.
+    """
+    found: dict[int, tuple[str, int, int]] = {}
+    before, start = ("O", ""), 0
+    for place, tag in enumerate(tags):
+        position, _, kind = tag.partition("-")
+        goes_on = position in ("I", "E") and before[0] in ("B", "I") and before[1] == kind
+        start = start if goes_on else place
+        if position != "O":
+            found[start] = kind, start, place + 1
+        before = position, kind
+    return {*found.values()}
+
+
+def f_measure(totals: np.ndarray) -> np.ndarray:
+    """Return the F measure in per cent; totals (..., 3): right ones, found ones, wanted ones; 0 if there are none."""
+    found_and_wanted = totals[..., 1] + totals[..., 2]
+    return 200 * totals[..., 0] / np.maximum(found_and_wanted, 1)
+
+
 def unknown(metric: str) -> str:
     """Return what to say of a metric that is not among ``METRICS``."""
     if metric.lower().startswith("comet"):
@@ -262,8 +318,11 @@ def unknown(metric: str) -> str:
 METRICS: dict[str, Callable[[str, list[Any], str], Metric]] = {
     **dict.fromkeys(("bleu", "bleu_lc", "bleu_bare", "spbleu", "chrf", "chrf++", "ter"), SacreMetric),
     **dict.fromkeys(("wer", "cer", "wer_raw", "cer_raw"), EditRate),
+    **dict.fromkeys(("accuracy", "entity_f1"), LabelMetric),
 }
 HIGHER_IS_BETTER = {
+    "accuracy",
+    "entity_f1",
     "bleu",
     "bleu_lc",
     "bleu_bare",

@@ -159,6 +159,8 @@ class TestSet:
         copies = outputs.sources if self.field.column != "source_text" else None  # a transcript is its source
         cut = [number for number in range(len(lines)) if hypotheses[number].cut]
         alarms = detect(lines, references=references, sources=copies, cut=cut)
+        if not self.field.in_language:
+            return Evaluation(self.text, outputs, language, scores, None, alarms)
         among = languages.union(system.source_languages, system.target_languages, list(in_play))
         judged = judge(outputs.hypotheses, language, among)
         alarms += detect_off_target(outputs.hypotheses, judged, usual=judge(references, language, among).share)

@@ -60,7 +60,12 @@ class System(RowTranslator):
     Raises:
         DataError: for an unknown language code.
         UsageError: if there is no language, an output's language is that of neither side, or two outputs have one name.
+
+    Attributes:
+        pipeline: the Hugging Face Hub's name for the task, of a system whose output is in no language.
     """
+
+    pipeline: str = ""
 
     def __init__(
         self,

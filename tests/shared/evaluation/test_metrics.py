@@ -21,6 +21,7 @@ from dragoman.shared.evaluation.significance import compare
 from dragoman.shared.text import languages
 from dragoman.shared.text.normalise import Policy
 from dragoman.shared.text.piece_model import train_sentencepiece
+from tests.small import refuses
 
 POLICY = Policy(events=True, punctuation=False, lowercase=True)
 
@@ -124,7 +125,7 @@ def test_agrees_with_fairseq_on_ascii_words_with_punctuation_around_them(
     assert errors([hypothesis], [reference], "en") == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("metric", [name for name in METRICS if name != "spbleu"])
+@pytest.mark.parametrize("metric", [name for name in METRICS if name not in ("spbleu", "accuracy", "entity_f1")])
 @pytest.mark.parametrize(
     ("language", "text"), [("vi", "Tiếng Việt rất đẹp và khó học"), ("ko", "안녕하세요 여러분 정말 반갑습니다 네")]
 )
@@ -205,5 +206,39 @@ def test_metrics_that_there_are_not() -> None:
         )
     assert unknown("blue") == (
         "unknown metric 'blue'; known are bleu, bleu_lc, bleu_bare, spbleu, chrf, chrf++, ter, "
-        "wer, cer, wer_raw, cer_raw"
+        "wer, cer, wer_raw, cer_raw, accuracy, entity_f1"
     )
+
+
+#: Tags, and the entities that seqeval 1.2.2 finds in them: kind, first and last word.
+ENTITIES = {
+    "B-A I-A O B-B": [("A", 0, 1), ("B", 3, 3)],
+    "I-A I-A I-B O I-A": [("A", 0, 1), ("B", 2, 2), ("A", 4, 4)],
+    "B-A B-A I-B E-B": [("A", 0, 0), ("A", 1, 1), ("B", 2, 3)],
+    "B-A I-A E-A S-A E-A I-A": [("A", 0, 2), ("A", 3, 3), ("A", 4, 4), ("A", 5, 5)],
+    "O O": [],
+}
+
+
+@pytest.mark.parametrize("tags", ENTITIES)
+def test_entities_are_seqevals(tags: str) -> None:
+    """Of the tags themselves, of none, and of each entity alone."""
+    wanted, words = ENTITIES[tags], tags.split()
+    counts = METRICS["entity_f1"]("entity_f1", [[tags, tags]], "en").count([tags, " ".join(["O"] * len(words))])
+    assert counts.values.tolist() == [[len(wanted)] * 3, [0, 0, len(wanted)]]
+    for kind, first, last in wanted:
+        alone = ["O"] * len(words)
+        alone[first : last + 1] = [f"B-{kind}"] + [f"I-{kind}"] * (last - first)
+        found = METRICS["entity_f1"]("entity_f1", [[tags]], "en").count([" ".join(alone)])
+        assert found.values.tolist() == [[1, 1, len(wanted)]]
+        assert found.score == pytest.approx(200 / (1 + len(wanted)))
+
+
+def test_labels_are_right_or_wrong() -> None:
+    [of_texts] = score(["a", "b", "", "a"], ["a", "a", "a", "a"], "en", ["accuracy"])
+    assert (of_texts.value, of_texts.signature, of_texts.higher_is_better) == (50, "labels", True)
+    [of_words] = score(["O B-X", "B-X"], ["O B-X O", "O"], "en", ["accuracy"])
+    assert of_words.value == pytest.approx(100 * 2 / 4)
+    refuses(DataError, "line 2: 'NOUN' is no tag", score, ["O", "O"], ["O", "O NOUN"], "en", ["entity_f1"])
+    refuses(DataError, "accuracy is defined for one set", score, ["a"], [["a"], ["b"]], "en", ["accuracy"])
+    assert score(["O"], ["O"], "en", ["entity_f1"])[0].value == 0

@@ -42,7 +42,7 @@ def run(tmp_path):
             for n in range(3)
         ]
         manifest = Manifest.write(tmp_path / "m.arrow", rows)
-        texts = {"translation": SimpleNamespace(column="target_text", side="target")}
+        texts = {"translation": SimpleNamespace(column="target_text", side="target", in_language=True)}
         known = {"source_languages": ["en"], "target_languages": list(targets)}
         system = SimpleNamespace(output_name="translation", texts=texts, **known)
         tests = evaluate.TestSet(system, manifest, list(metrics))
@@ -261,7 +261,7 @@ def test_recordings_without_speech_are_warned_of_once(monkeypatch, caplog, silen
 def test_rows_without_a_reference_and_without_an_output_are_named(run, tmp_path):
     row = {"id": "a", "source_text": "x", "source_language": "en", "target_language": "de"}
     Manifest.write(tmp_path / "n.arrow", [row | {"target_text": "y"}, row | {"id": "b", "target_text": None}])
-    texts = {"translation": SimpleNamespace(column="target_text", side="target")}
+    texts = {"translation": SimpleNamespace(column="target_text", side="target", in_language=True)}
     system = SimpleNamespace(output_name="translation", texts=texts, source_languages=["en"], target_languages=["de"])
     with pytest.raises(DataError) as error:
         evaluate.TestSet(system, Manifest.open(tmp_path / "n.arrow"), ["bleu"])

@@ -1,0 +1,1 @@
+"""Tasks of encoders beside translation: labels of texts and of words."""

@@ -1,0 +1,144 @@
+"""Heads, losses and systems that label texts and words, against loops over rows without padding."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from dragoman import UsageError
+from dragoman.mt.understanding.heads import LabelCrossEntropy, LabelHead, WordLabelHead
+from dragoman.mt.understanding.labelling import LabellingSystem
+from dragoman.mt.understanding.labels import LabelField, LabelTokenizer, WordsField
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.evaluation.scoring import evaluate_system
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.translator import EncoderModel
+from dragoman.shared.search.beam import BeamSearch
+from dragoman.shared.search.greedy import GreedySearch
+from dragoman.shared.systems.system import System
+from dragoman.shared.systems.task import task_of
+from tests.small import alone, drawn_batch, encoder_model, padded, refuses, row, text, tokenizer
+
+NAMES = ["no", "yes", "perhaps"]
+
+
+def labelled(head, vocabulary=9):
+    own = encoder_model(vocabulary)
+    return EncoderModel(embeddings=dict(own.embeddings.items()), encoder=own.encoder, heads={"label": head}).eval()
+
+
+def states_of(model, rows, number):
+    """The states (L, D) of one row that is encoded by itself."""
+    return model.encode(alone(rows, number, "source")).memories["source"].values[0]
+
+
+@pytest.mark.parametrize("dense", [True, False])
+@pytest.mark.parametrize("pooling", ["first", "last", "mean"])
+def test_texts_are_labelled_from_one_vector(pooling, dense):
+    torch.manual_seed(1)
+    model = labelled(LabelHead(width=16, labels=3, pooling=pooling, dense=dense))
+    rows = drawn_batch({"source": [3, 6, 1]}, 9).with_fields(label=padded([[2], [0], [1]]))
+    terms = LabelCrossEntropy().evaluate(model, rows, lambda field: model.encode(rows, field))
+    head, total, right = model.heads["label"], 0.0, 0
+    for number, label in enumerate((2, 0, 1)):
+        states = states_of(model, rows, number)
+        vector = {"first": states[0], "last": states[-1], "mean": states.mean(0)}[pooling]
+        if dense:
+            vector = torch.tanh(head.dense.weight @ vector + head.dense.bias)
+        scores = (head.output.weight @ vector + head.output.bias).softmax(0).detach()
+        total -= math.log(scores[label])
+        right += int(scores.argmax()) == label
+    assert terms["label"].sum.item() == pytest.approx(total, rel=1e-4) and terms["label"].count == 3
+    assert terms["label_accuracy"].sum.item() == right and terms["label_accuracy"].weight == 0
+    assert LabelCrossEntropy().counts(rows) == {"label": 3, "label_accuracy": 3}
+
+
+def test_words_are_labelled_from_their_first_pieces():
+    torch.manual_seed(2)
+    model = labelled(WordLabelHead(width=16, labels=3))
+    rows = drawn_batch({"source": [4, 7]}, 9)
+    rows = rows.with_fields(**{"source.places": padded([[1], [1, 3, 4]]), "label": padded([[2], [0, 1, 1]])})
+    part = LabelCrossEntropy(label_smoothing=0.1)
+    terms = part.evaluate(model, rows, lambda field: model.encode(rows, field))
+    output, total = model.heads["label"].output, 0.0
+    for number, places in enumerate(([1], [1, 3, 4])):
+        labels = rows["label"].rows()[number]
+        logits = states_of(model, rows, number)[places] @ output.weight.T + output.bias
+        smoothed = F.one_hot(labels, 3) * 0.9 + 0.1 / 3
+        total -= (smoothed * logits.log_softmax(-1)).sum().item()
+    assert terms["label"].sum.item() == pytest.approx(total, rel=1e-4) and terms["label"].count == 4
+
+
+def test_dropout_is_in_training_alone():
+    head = LabelHead(width=16, labels=3, dropout=0.5)
+    states = padded([torch.randn(4, 16)])
+    assert not torch.equal(head.train()(states), head(states))
+    assert torch.equal(head.eval()(states), head(states))
+
+
+def test_an_objective_needs_the_head():
+    refuses(UsageError, "the model has no head 'label', only none", LabelCrossEntropy().check, encoder_model(9))
+
+
+@pytest.fixture(scope="module")
+def own():
+    return tokenizer(["a good day", "bad nights"], tags=["en"])
+
+
+def system_of(head, field, labels=NAMES):
+    model = labelled(head, field.tokenizer)
+    output = LabelField(tokenizer=LabelTokenizer(labels=labels))
+    return LabellingSystem(model=model, inputs={"source": field}, output=output, source_languages=["en"])
+
+
+def test_a_system_writes_labels_by_their_probability(own, tmp_path):
+    torch.manual_seed(3)
+    system = system_of(LabelHead(width=16, labels=3), text(own))
+    best = system.hypotheses(["a good day"], beam=5, n_best=3)[0]
+    assert sorted(one.texts["label"] for one in best) == sorted(NAMES)
+    assert sum(math.exp(one.score) for one in best) == pytest.approx(1)
+    assert best[0].score >= best[1].score >= best[2].score
+    ids = torch.tensor([own.id("<en>"), *own.encode("a good day"), own.eos])
+    states = system.model.encode(Batch({"source": padded([ids])})).memories["source"]
+    logits = system.model.heads["label"](states)[0]
+    assert [one.texts["label"] for one in best] == [NAMES[n] for n in logits.argsort(descending=True)]
+    assert system.translate(["bad nights", ""]) == [system.translate("bad nights"), ""]
+    system.save(tmp_path / "model")
+    again = System.load(tmp_path / "model", "cpu")
+    assert again.hypotheses(["a good day"], beam=5, n_best=3)[0][0].score == pytest.approx(best[0].score)
+    assert task_of(again).pipeline == "text-classification" and task_of(again).sentence == "Labels English text."
+    refuses(UsageError, "labels have no beginning", system.translate_batch, Batch({}), GreedySearch(), forced=[[1]])
+
+
+def test_words_get_a_label_each(own):
+    torch.manual_seed(4)
+    field = WordsField(column="source_text", tokenizer=own)
+    system = system_of(WordLabelHead(width=16, labels=3), field)
+    together = system.translate(["a good day", "bad", "nights  day"])
+    assert [len(line.split()) for line in together] == [3, 1, 2]
+    assert together == [system.translate(one) for one in ("a good day", "bad", "nights day")]
+    [[best]] = system.hypotheses(["a good day"], beam=4)
+    assert best.score < 0 and best.texts["label"] == together[0]
+    assert task_of(system).pipeline == "token-classification"
+
+
+def test_labels_are_tested_as_translations_are(own, tmp_path):
+    torch.manual_seed(5)
+    system = system_of(LabelHead(width=16, labels=3), text(own))
+    written = [row(n, "a good day", label="yes") for n in range(20)] + [row("x", "bad", label="no")]
+    manifest = Manifest.write(tmp_path / "test.arrow", written, {"label": str})
+    evaluation = evaluate_system(
+        system,
+        manifest,
+        search=BeamSearch(beam=2),
+        budget=Budget(tokens=100),
+        metrics=["accuracy"],
+        workspace=Workspace(output=tmp_path, device="cpu", workers=0, noprogressbar=True),
+        in_play=["de"],
+    )
+    right = [system.translate(one["source_text"]) == one["label"] for one in written]
+    assert evaluation.scores[0].value == pytest.approx(100 * sum(right) / 21)
+    assert evaluation.off_target is None and evaluation.outputs.references[0][-1] == "no"
