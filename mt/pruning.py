@@ -183,6 +183,23 @@ class ExchangeMasks(MainPhase):
         system.save(workspace.folder / "model")
 
 
+def of_others(pairs: Sequence[Sequence[str]]) -> dict[str, str]:
+    """Return of each direction another one, whose masks it may use: the next of those into its target language.
+
+    Where it is the only one of them, the next of those from its source language. After the last comes the first.
+
+    Args:
+        pairs: the directions, (source, target).
+    """
+    found = {}
+    for source, target in pairs:
+        into = [f"{one}-{other}" for one, other in pairs if other == target]
+        alike = into if len(into) > 1 else [f"{one}-{other}" for one, other in pairs if one == source]
+        own = f"{source}-{target}"
+        found[own] = alike[(alike.index(own) + 1) % len(alike)]
+    return {own: other for own, other in found.items() if own != other}
+
+
 class Sharing(MainPhase):
     """Measure what the masks of a model's directions have in common (Lin et al. 2021).
 

@@ -8,7 +8,7 @@ import torch
 
 from dragoman import DataError, System, UsageError
 from dragoman.mt.lass import MaskedTranslator
-from dragoman.mt.pruning import ExchangeMasks, Prune, PruneAtRandom, Sharing, kept, layers_of, similarity
+from dragoman.mt.pruning import ExchangeMasks, Prune, PruneAtRandom, Sharing, kept, layers_of, of_others, similarity
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.translator import Translator
 from tests.mt.test_lass import PAIRS, WIDTH, around, masked, parts, tokenizer
@@ -123,6 +123,21 @@ def test_directions_use_the_masks_of_others(tokenizer, tmp_path):
         ExchangeMasks(model=str(tmp_path / "model"), masks={})
     with pytest.raises(UsageError, match="has no masks of de-fr, only of de-en, en-de, en-fr, fr-en"):
         ExchangeMasks(model=str(tmp_path / "model"), masks={"de-fr": "de-en"}).run(workspace)
+
+
+def test_each_direction_gets_the_masks_of_one_that_shares_a_language():
+    around_english = [("en", "de"), ("en", "fr"), ("en", "pt-BR"), ("de", "en"), ("fr", "en"), ("pt-BR", "en")]
+    assert of_others(around_english) == {
+        "en-de": "en-fr",
+        "en-fr": "en-pt-BR",
+        "en-pt-BR": "en-de",
+        "de-en": "fr-en",
+        "fr-en": "pt-BR-en",
+        "pt-BR-en": "de-en",
+    }
+    uneven = {"en-de": "fr-de", "en-fr": "en-de", "fr-de": "en-de"}
+    assert of_others([("en", "de"), ("en", "fr"), ("fr", "de")]) == uneven
+    assert of_others([("en", "de"), ("fr", "ru")]) == {}
 
 
 def test_what_directions_share_by_hand():

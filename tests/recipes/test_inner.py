@@ -121,3 +121,20 @@ def test_recipes_that_share_a_run_agree_about_it(phase):
         differences += [f"{folder}: {values[0][0]} and {name}" for name, one in values[1:] if one != values[0][1]]
     assert differences == []
     assert len(shared_runs()) > 10
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_OTHERS if name.startswith(("almanac/", "help/"))])
+def test_what_a_recipe_runs_first_can_have_been_run_alone(name):
+    """In the folder that it has alone it does the same, so that neither run is refused after the other."""
+    recipe = RECIPES[name]
+    for inner in (recipe.plan[phase].inner for phase in RUNS[name]):
+        alone = RECIPES[inner.name]
+        if inner.value("output_folder") == alone.value("output_folder"):
+            assert {phase: told(inner, phase) for phase in inner.phases} == {
+                phase: told(alone, phase) for phase in alone.phases
+            }
+
+
+def told(recipe, phase):
+    """Return the values that a phase was given."""
+    return {key: value for key, value, _ in recipe.plan[phase].values()}
