@@ -1,0 +1,72 @@
+"""Heads for labels above imported encoders against transformers' models for sequence and token classification."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from dragoman.exchange.huggingface.hf_model import MaskedEncoder
+from dragoman.mt.understanding.heads import LabelCrossEntropy, LabelHead, WordLabelHead, label_logits
+from dragoman.shared.batch import Batch
+from dragoman.shared.nn.translator import EncoderModel
+from tests.parity.compared import Compared
+from tests.parity.test_huggingface import ENCODERS, described
+from tests.parity.text_models import batch, disturbed, loaded
+from tests.small import padded
+
+transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.parity
+
+SIZES = {"vocab_size": 53, "hidden_size": 18, "num_hidden_layers": 2, "num_attention_heads": 3, "num_labels": 5}
+SIZES |= {"intermediate_size": 22, "max_position_embeddings": 40, "initializer_range": 0.3}
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("name", ["bert", "xlm_roberta"])
+def test_logits_losses_and_gradients(name: str, words: bool, tmp_path: Path, compared: Compared) -> None:
+    compared.named("transformers", described(name) + (", words" if words else ", texts"))
+    kind, options = ENCODERS[name]
+    config = getattr(transformers, f"{kind}Config")(**SIZES | options)
+    torch.manual_seed(3)
+    suffix = "ForTokenClassification" if words else "ForSequenceClassification"
+    theirs = disturbed(getattr(transformers, f"{kind}{suffix}")(config))
+    theirs.base_model.save_pretrained(tmp_path)
+    _, below = loaded(MaskedEncoder, tmp_path)
+    head = WordLabelHead(width=18, labels=5) if words else LabelHead(width=18, labels=5)
+    theirs_output = theirs.classifier.out_proj if hasattr(theirs.classifier, "out_proj") else theirs.classifier
+    head.output.load_state_dict(theirs_output.state_dict())
+    if isinstance(head, LabelHead):
+        dense = theirs.classifier.dense if name == "xlm_roberta" else theirs.bert.pooler.dense
+        head.dense.load_state_dict(dense.state_dict())
+    model = EncoderModel(
+        embeddings={"source": below.embeddings["source"]}, encoder=below.encoder, heads={"label": head}
+    )
+    model.eval()
+
+    source = batch(53, (7, 3, 12), config.pad_token_id)
+    rows = Batch({"source": source, "label": padded([[4], [0], [2]])})
+    wanted = torch.tensor([4, 0, 2])
+    if words:
+        places = [[1, 2, 5], [1], [3, 4, 10]]
+        rows = rows.with_fields(**{"source.places": padded(places), "label": padded([[0, 4, 1], [2], [3, 3, 0]])})
+        wanted = torch.full(source.values.shape, -100)
+        for row, (at, labels) in enumerate(zip(places, rows["label"].rows(), strict=True)):
+            wanted[row, at] = labels
+    expected = theirs(input_ids=source.values, attention_mask=source.mask.long(), labels=wanted)
+    encoding = model.encode(rows)
+    logits = label_logits(model, rows, encoding, "label", "source")
+    theirs_logits = expected.logits[wanted != -100] if words else expected.logits
+    compared.close("logits", logits[rows["label"].mask] if words else logits, theirs_logits)
+    term = LabelCrossEntropy().evaluate(model, rows, lambda field: encoding)["label"]
+    loss = term.sum / term.count
+    compared.close("loss", loss, expected.loss)
+    losses = F.cross_entropy(theirs_logits, wanted[wanted != -100], reduction="none")
+    compared.close("loss", term.sum, losses.sum())
+    for one in (loss, expected.loss):
+        one.backward()
+    compared.close("gradients", head.output.weight.grad, theirs_output.weight.grad)
+    ours = model.embeddings["source"].weight.grad
+    compared.close("gradients", ours, theirs.base_model.embeddings.word_embeddings.weight.grad)
