@@ -125,8 +125,9 @@ def seeds(
     sys.exit(0 if done else 1)
 
 
-@reports.command()
+@reports.command(context_settings=OPEN)
 def lab(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(help="YAML file of experiments; its form: docs/results.md")],
     minutes: Annotated[
         float | None, typer.Option(help="stop all after this many, print what there is, and go on at the next call")
@@ -135,11 +136,12 @@ def lab(
 ) -> None:
     """Do the experiments that a file lists, as many at once as the device holds; print their table and what is missing.
 
-    Finished runs are skipped, interrupted runs resume.
+    Finished runs are skipped, interrupted runs resume. --key value overrides a key of all runs; --debug does two
+    updates of each, in folders that end in -debug.
     """
     from dragoman.commands.lab import run_lab
 
-    done = run_lab(file, minutes=minutes, into=into or file.with_suffix(""), command=command_line())
+    done = run_lab(file, context.args, minutes=minutes, into=into, command=command_line())
     sys.exit(0 if done else 1)
 
 

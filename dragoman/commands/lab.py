@@ -12,7 +12,8 @@
     at_once: 8                              # runs side by side on a device; by default 1 on the CPU, and on a GPU
     gigabytes: 8                            # as many as have this much of its memory each
 
-A run that several experiments name is done once, and so is one inside others, such as their pre-training.
+A run that several experiments name is done once, and so is one inside others, such as their pre-training. Keys on the
+command line are of all runs, stronger than those above; with ``--debug`` each does two updates, to see that all work.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ from dragoman.shared.errors import DataError, UsageError, check_number
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.machine.records import check_record
 from dragoman.shared.machine.stopping import Interrupted
+from dragoman.shared.recipe.inner import debug_folder
 from dragoman.shared.recipe.tree import parse_value
 
 _COMMON = {"seeds": NotRequired[list[int]], "keys": NotRequired[dict[str, Any]]}
@@ -74,7 +76,9 @@ class Experiment:
                 yield Run([*arm.words, "--seed", str(seed)], arm.recipes[seed], self.minutes)
 
 
-def run_lab(file: Path, *, minutes: float | None, into: Path, command: str) -> bool:
+def run_lab(
+    file: Path, overrides: Sequence[str] = (), *, minutes: float | None, into: Path | None = None, command: str
+) -> bool:
     """Do the experiments of a file, and write and print their table, with what is missing.
 
     Finished runs are kept, and interrupted ones go on, whichever call began them. One that fails does not keep the
@@ -82,8 +86,10 @@ def run_lab(file: Path, *, minutes: float | None, into: Path, command: str) -> b
 
     Args:
         file: of the form above.
+        overrides: keys of all runs, as on the command line; a control's own keys are stronger.
         minutes: after which all is stopped and the table is made; None means when all is done.
-        into: the folder for results.jsonl and RESULTS.md, ``report.txt`` with all comparisons, and ``logs``.
+        into: the folder for results.jsonl and RESULTS.md, ``report.txt`` with all comparisons, and ``logs``; by default
+            that of the file's name, with "-debug" behind it if runs are for debugging.
         command: how this was started, for the record.
 
     Returns:
@@ -96,12 +102,15 @@ def run_lab(file: Path, *, minutes: float | None, into: Path, command: str) -> b
     """
     if minutes is not None:
         check_number("--minutes", minutes, least=0.5)
-    asked, experiments = read_lab(file)
+    asked, experiments = read_lab(file, overrides)
     runs = _different(run for experiment in experiments for run in experiment.runs())
     devices = {str(run.recipe.options["device"]) for run in runs.values()}
     if len(devices) > 1:
         raise UsageError(f"{file}: runs on {', '.join(sorted(devices))}: a file is for one device")
     machine = Machine(device=devices.pop())
+    if into is None:
+        debug = any(run.recipe.options["debug"] for run in runs.values())
+        into = Path(debug_folder(str(file.with_suffix(""))) if debug else file.with_suffix(""))
     into.mkdir(parents=True, exist_ok=True)
     end = float("inf") if minutes is None else time.monotonic() + minutes * 60 - TO_STOP
     places = places_on(machine.device, asked.get("at_once"), float(asked.get("gigabytes", GIGABYTES)))
@@ -121,8 +130,12 @@ def run_lab(file: Path, *, minutes: float | None, into: Path, command: str) -> b
     return not missing
 
 
-def read_lab(file: Path) -> tuple[dict[str, Any], list[Experiment]]:
+def read_lab(file: Path, overrides: Sequence[str] = ()) -> tuple[dict[str, Any], list[Experiment]]:
     """Read a file of experiments: what it says of all, and each with its recipes loaded.
+
+    Args:
+        file: of the form above.
+        overrides: as for :func:`run_lab`.
 
     Raises:
         DataError: if it cannot be read, or a value is not of its kind.
@@ -134,7 +147,7 @@ def read_lab(file: Path) -> tuple[dict[str, Any], list[Experiment]]:
     experiments = []
     for number, found in enumerate(asked["experiments"], 1):
         one = _checked(found, f"{file}: experiment {number}", EXPERIMENT)
-        keys = [*as_words(asked.get("keys", {})), *as_words(one.get("keys", {}))]
+        keys = [*as_words(asked.get("keys", {})), *as_words(one.get("keys", {})), *overrides]
         seeds = one.get("seeds", asked.get("seeds", [1]))
         against = one.get("against") or []
         controls = [against] if isinstance(against, str) else against or [None]

@@ -24,7 +24,7 @@ SIZES = {"train": 24, "dev": 4, "tst-COMMON": 4, "tst-HE": 4, "text": 60}
 
 
 #: The languages of the help that recipes read, beside English.
-OF_HELP = ["fi", "de", "fr", "es", "it", "cs", "ru"]
+OF_HELP = ["fi", "de", "fr", "es", "it", "cs", "ru", "hi", "ko"]
 PROGRAMS = "swriter", "scalc"
 
 

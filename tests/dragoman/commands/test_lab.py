@@ -138,6 +138,18 @@ def test_each_run_is_done_once_and_none_beside_one_that_does_the_same_work(folde
     assert "A against B on x/test" in (folder / "table" / "report.txt").read_text()
 
 
+def test_keys_on_the_command_line_are_of_all_runs(folder, pretended):
+    """They are stronger than those of the file, and debug runs and their table stay apart from the real ones."""
+    file = lab(folder, TWO.replace("seeds: [1, 2]", "keys: {share: 0.2}\nseeds: [1, 2]"))
+    _, experiments = read_lab(file, ["--debug", "--share", "0.3"])
+    recipes = [run.recipe for one in experiments for run in one.runs()]
+    assert len(recipes) == 8 and {recipe.value("share") for recipe in recipes} == {0.3}
+    assert all(recipe.options["debug"] for recipe in recipes)
+    assert run_lab(file, ["--debug", "--share", "0.3"], minutes=None, command="")
+    assert (folder / "lab-debug" / "RESULTS.md").is_file() and not (folder / "lab").exists()
+    assert {path.name for path in (folder / "poor").iterdir()} == {"1-debug", "2-debug"}
+
+
 def test_what_time_does_not_allow_is_missing_until_a_later_call(folder, pretended, capsys, monkeypatch):
     file = lab(folder, TWO)
     hurry(monkeypatch)
@@ -259,11 +271,13 @@ def folder_of(recipe):
     return recipe.value("output_folder")
 
 
-def test_the_laboratory_of_the_help_has_its_methods():
-    named = {one["recipe"] for one in yaml.safe_load((LABS / "help_text.yaml").read_text())["experiments"]}
+def test_the_laboratories_of_the_help_have_its_methods():
+    files = [yaml.safe_load((LABS / f"help_{name}.yaml").read_text()) for name in ("text", "many")]
+    named = [one["recipe"] for file in files for one in file["experiments"]]
     tested = {name for name in RECIPES if name.startswith("help/") and "evaluate" in RECIPES[name].phases}
-    others = {"mt", "multilingual_mt", "lm", "lstm_lm", "st", "asr"}  # baselines, models of languages, speech
-    assert {name for name in tested if "mrasp" not in name} - {f"help/{name}" for name in others} == named
+    baselines = {"mt", "multilingual_mt", "mt_many", "lass_tuned"}
+    others = {"lm", "lstm_lm", "st", "asr"}  # models of languages, speech
+    assert tested - {f"help/{name}" for name in baselines | others} == {*named}
 
 
 def test_one_file_is_for_one_device(folder):
