@@ -113,6 +113,12 @@ TEXT = [
     ),
     System("Unsupervised translation", "mt/unsupervised.py", "unsupervised"),
     System("Language model", "recipes/base/lm.yaml", "lm", "shared/systems/combining.py"),
+    System(
+        "Labels of texts and words",
+        "recipes/base/labelling.yaml",
+        "programs xnli paws_x panx udpos",
+        "mt/understanding/labelling.py mt/understanding/heads.py mt/understanding/labels.py",
+    ),
 ]
 SPEECH = [
     System("Speech Transformer", "recipes/base/speech.yaml", "st asr asr_ctc"),

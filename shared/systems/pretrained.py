@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from dragoman.shared.batches.fields import Field, TextField
 from dragoman.shared.batches.speech_field import SpeechField
@@ -60,8 +61,12 @@ def load(*, folder: str, changes: dict[str, Any] | None = None, writes: str | No
     return system
 
 
-def encoder(*, system: ReadingModel) -> EncoderModel:
-    """Return the encoder of a system, a translator's too, without heads or decoder, for a model that reads its states.
+def encoder(*, system: ReadingModel, heads: dict[str, nn.Module] | None = None) -> EncoderModel:
+    """Return the encoder of a system, a translator's too, without its heads or decoder, for what reads its states.
+
+    Args:
+        system: with the encoder.
+        heads: new ones, by name.
 
     Raises:
         UsageError: if it is neither an encoder nor an ordinary translator.
@@ -69,7 +74,7 @@ def encoder(*, system: ReadingModel) -> EncoderModel:
     model = system.model
     if not isinstance(model, EncoderModel) and type(model) is not Translator:  # others may encode in their own way
         raise UsageError(f"{type(model).__name__} has no encoder that others could read")
-    return EncoderModel(embeddings=dict(model.embeddings.items()), encoder=model.encoder)
+    return EncoderModel(embeddings=dict(model.embeddings.items()), encoder=model.encoder, heads=heads)
 
 
 def speech_encoder(*, system: ReadingModel) -> WaveformEncoder:

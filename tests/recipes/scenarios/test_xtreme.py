@@ -1,0 +1,68 @@
+"""Tasks of XTREME above an imported encoder, on miniatures of their corpora."""
+
+import json
+
+import pytest
+import torch
+
+from dragoman import Recipe, System
+from dragoman.runs.running import run_recipe
+from dragoman.shared.systems.reading_model import ReadingModel
+from tests.recipes.test_waveform import QUICK
+from tests.recipes.xlmr import save_masked_model
+
+PAIR = "id\tsentence1\tsentence2\tlabel\n" + "".join(f"{n}\tein Hund {n}\tdie Katze {n}\t{n % 2}\n" for n in range(9))
+NAMES = "".join(f"{{0}}:der\tO\n{{0}}:Hund{n}\tB-PER\n{{0}}:hier\tO\n\n" for n in range(9))
+TREES = "1\tder\tder\tDET\t_\t_\t2\tdet\t_\t_\n2\tHund\tHund\tNOUN\t_\t_\t0\troot\t_\t_\n\n" * 9
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory, miniature):
+    return save_masked_model(tmp_path_factory.mktemp("encoder"), miniature, layers=2, feedforward=64)
+
+
+def write(folder, name, text):
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")
+
+
+def write_corpus(task, folder):
+    for code in ("en", "de"):
+        for split in ("train", "dev", "test"):
+            if task == "paws_x":
+                names = {"train": "train" if code == "en" else "translated_train", "dev": "dev_2k", "test": "test_2k"}
+                write(folder, f"x-final/{code}/{names[split]}.tsv", PAIR)
+            elif task == "panx":
+                write(folder, f"{code}/{split}", NAMES.format(code))
+            elif task == "udpos":
+                write(folder, f"UD/{code}_own-ud-{split}.conllu", TREES)
+            elif split == "train":
+                write(
+                    folder,
+                    f"XNLI-MT-1.0/multinli/multinli.train.{code}.tsv",
+                    "premise\thypo\tlabel\n" + 9 * "A\tB\tneutral\n",
+                )
+            else:
+                rows = "".join(f"{one}\tentailment\tEs {n}\tDas\t{n}\n" for one in ("en", "de") for n in range(3))
+                write(
+                    folder, f"XNLI-1.0/xnli.{split}.tsv", "language\tgold_label\tsentence1\tsentence2\tpairID\n" + rows
+                )
+
+
+@pytest.mark.recipes
+@pytest.mark.parametrize("task", ["xnli", "paws_x", "panx", "udpos"])
+def test_a_task_is_learned_in_one_language_and_tested_in_others(task, encoder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_corpus(task, tmp_path / "corpus")
+    keys = QUICK | {"encoder_folder": str(encoder), "data_folder": "corpus", "test_languages": ["en", "de"]}
+    recipe = Recipe.load(f"xtreme/{task}", keys | {"updates": 2, "validate_every": 1})
+    output = run_recipe(recipe, command="a test").output
+    rows = [json.loads(line) for line in (output / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    metrics = {"entity_f1", "accuracy"} if task == "panx" else {"accuracy"}
+    assert {row["split"]: {*row["scores"]} for row in rows} == {"en/test": metrics, "de/test": metrics}
+    system = System.load(output / "average" / "model")
+    imported = ReadingModel.load(encoder).model.encoder.state_dict()
+    for name, value in system.model.encoder.state_dict().items():  # two updates of 2e-5 at most
+        torch.testing.assert_close(value, imported[name], atol=1e-4, rtol=0)
+    if task in ("panx", "udpos"):
+        assert len(system.translate("der Hund hier", source_language="de").split()) == 3
