@@ -259,11 +259,15 @@ def folder_of(recipe):
     return recipe.value("output_folder")
 
 
-def test_the_laboratory_of_the_help_has_its_methods():
-    named = {one["recipe"] for one in yaml.safe_load((LABS / "help_text.yaml").read_text())["experiments"]}
+def test_the_laboratories_of_the_help_have_its_methods():
     tested = {name for name in RECIPES if name.startswith("help/") and "evaluate" in RECIPES[name].phases}
-    others = {"mt", "multilingual_mt", "lm", "lstm_lm", "st", "asr"}  # baselines, models of languages, speech
-    assert {name for name in tested if "mrasp" not in name} - {f"help/{name}" for name in others} == named
+    spoken = {name for name in tested if "speak" in RECIPES[name].phases}
+    others = {"mt", "multilingual_mt", "lm", "lstm_lm"}  # baselines, models of languages
+    others_spoken = {"st", "asr", "st_lstm", "asr_ctc", "mt_spoken"}
+    of_text = {name for name in tested - spoken if "mrasp" not in name}
+    for file, methods, without in (("help_text", of_text, others), ("help_speech", spoken, others_spoken)):
+        named = {one["recipe"] for one in yaml.safe_load((LABS / f"{file}.yaml").read_text())["experiments"]}
+        assert methods - {f"help/{name}" for name in without} == named
 
 
 def test_one_file_is_for_one_device(folder):
