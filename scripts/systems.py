@@ -70,7 +70,10 @@ class System(NamedTuple):
 
 TEXT = [
     System(
-        "Transformer, text to text", "recipes/base/text.yaml", "mt mt_small text/finetune", "shared/nn/transformer.py"
+        "Transformer, text to text",
+        "recipes/base/text.yaml",
+        "mt mt_small mt_spoken text/finetune",
+        "shared/nn/transformer.py",
     ),
     System("Multilingual translator", "recipes/text/multilingual_mt.yaml", "multilingual_mt", "shared/batches/find.py"),
     System(

@@ -33,7 +33,8 @@ class Speak(MainPhase):
     Writes ``<out>/<pair>/<split>.arrow`` for each manifest ``.../<pair>/<split>.arrow``, with the columns ``audio``,
     ``start``, ``duration`` and ``speaker``, and recordings (FLAC, 16 kHz) of up to twelve rows of one document beside
     it. Each recording has one of fourteen voices with a tempo and a pitch, and each utterance a level and noise of its
-    own; splits in ``unseen`` have four other voices. What a recording holds depends on its texts and its place alone,
+    own; splits in ``unseen`` have four other voices. With ``rooms``, a recording is made in a room and by a microphone
+    of its own (:mod:`dragoman.almanac.rooms`). What a recording holds depends on its texts and its place alone,
     so it is the same however many processes speak, and after an interruption those that are there stay.
 
     Args:
@@ -41,6 +42,7 @@ class Speak(MainPhase):
         out: the folder.
         rows: of each manifest, the first ones; None means all.
         unseen: splits by which names begin.
+        rooms: let recordings differ by room and microphone.
         processes: that speak at once; 0 means one for each processor.
 
     Raises:
@@ -55,12 +57,14 @@ class Speak(MainPhase):
         out: str,
         rows: PositiveInt | None = None,
         unseen: Sequence[str] = ("test",),
+        rooms: bool = False,
         processes: NonNegativeInt = 0,
     ) -> None:
         self.manifests = list(manifests)
         self.out = Path(out)
         self.rows = rows
         self.unseen = tuple(unseen)
+        self.rooms = rooms
         self.processes = processes
 
     def outputs(self) -> list[Path]:
@@ -107,10 +111,12 @@ class Speak(MainPhase):
                     raise DataError(f"{path}: row {row['id']} has no source to speak, or no language")
             variant, texts = variants[number % len(variants)], tuple(str(row["source_text"]) for row in group)
             language = str(group[0]["source_language"])
-            mark = hashlib.blake2b(repr((variant, language, texts)).encode(), digest_size=6).hexdigest()
+            content = (variant, language, texts, *(["in a room"] if self.rooms else []))
+            mark = hashlib.blake2b(repr(content).encode(), digest_size=6).hexdigest()
             file = place / f"{number:06}-{mark}.flac"
             spans = file.with_suffix(".json")
-            yield Recording(f"{name}/{number}", str(file), str(spans), language, variant, texts), group
+            made = Recording(f"{name}/{number}", str(file), str(spans), language, variant, texts, room=self.rooms)
+            yield made, group
 
 
 def _groups(rows: Sequence[Row]) -> Iterator[list[Row]]:

@@ -23,7 +23,7 @@ from types import TracebackType
 
 import numpy as np
 
-from dragoman.almanac import voices
+from dragoman.almanac import rooms, voices
 from dragoman.almanac.frames import randomness
 from dragoman.shared.errors import DataError
 from dragoman.shared.machine.memory import check_workers
@@ -37,7 +37,8 @@ class Recording:
 
     A .wav or .flac is 16 kHz and has pauses around its utterances, like a talk; an .mp3 is 22,050 Hz and has none, like
     a clip. `name` seeds what is random in it; `spans` is the file that keeps where each utterance lies; `words` is a
-    table of the words and their times, "" for none.
+    table of the words and their times, "" for none; `room` lets it be spoken in a room and heard by a microphone of
+    its own.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Recording:
     variant: str
     texts: tuple[str, ...]
     words: str = ""
+    room: bool = False
 
 
 def perform(speaker: voices.Speaker, recording: Recording) -> list[tuple[int, int]]:
@@ -72,15 +74,23 @@ def perform(speaker: voices.Speaker, recording: Recording) -> list[tuple[int, in
             seconds = PAUSE[0] + (PAUSE[1] - PAUSE[0]) * utterance.random()
             before = int(seconds * rate) // voices.GRID * voices.GRID
             samples = np.pad(samples, (before, -len(samples) % voices.GRID))
-        pieces.append(voices.pcm(voices.noisy(samples, utterance)))
+        pieces.append(samples)
         spans.append((position + before, len(samples) - before))
         table += word_times(index, said, (position + before) / rate, len(spoken))
         position += len(samples)
+    room = rooms.draw(randomness("room", recording.name)) if recording.room else None
+    if room is not None:
+        ends = np.cumsum([len(samples) for samples in pieces])[:-1]
+        pieces = np.split(room.filled(np.concatenate(pieces), rate), ends)
+    pieces = [voices.noisy(samples, utterance) for samples, utterance in zip(pieces, utterances, strict=True)]
+    whole = np.concatenate(pieces)
+    if room is not None:
+        whole = room.heard(whole, rate)
     path, spans_path = Path(recording.path), Path(recording.spans)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = spans_path.with_suffix(path.suffix)
     encoded = io.BytesIO()  # libsndfile's own writing calls a full disk a "System error"
-    soundfile.write(encoded, np.concatenate(pieces), rate, format=path.suffix[1:].upper())
+    soundfile.write(encoded, voices.pcm(whole), rate, format=path.suffix[1:].upper())
     if recording.words:
         words = spans_path.with_suffix(".words")
         words.write_text("".join(f"{row}\n" for row in table), encoding="utf-8")

@@ -3,6 +3,7 @@
 from dragoman.shared.phases.aligning import AlignSpeech, ReadWords
 from dragoman.shared.phases.assembling import Assemble
 from dragoman.shared.phases.averaging import Average
+from dragoman.shared.phases.dividing import Divide
 from dragoman.shared.phases.evaluating import Evaluate, Rescore
 from dragoman.shared.phases.generating import Generate
 from dragoman.shared.phases.linking import AlignWords
@@ -21,6 +22,7 @@ __all__ = [
     "Assemble",
     "Average",
     "CountPieces",
+    "Divide",
     "Evaluate",
     "Fit",
     "Generate",

@@ -95,7 +95,7 @@ def test_what_the_recogniser_will_do_is_said_with_its_own_updates(tmp_path):
 
 
 def shared_runs():
-    """Return, for each output folder of Almanac's recipes and of those that they run, who runs what there."""
+    """Return, for each output folder of Almanac's, spoken and inner recipes, who runs what there."""
     found = defaultdict(list)
 
     def enter(recipe, name):
@@ -106,7 +106,7 @@ def shared_runs():
                 enter(inner, f"{name}, phase {phase}")
 
     for name, recipe in RECIPES.items():
-        if name.startswith("almanac/") and not recipe.placeholders:
+        if (name.startswith("almanac/") or "speak" in recipe.phases) and not recipe.placeholders:
             enter(recipe, name)
     return {folder: users for folder, users in found.items() if len(users) > 1}
 

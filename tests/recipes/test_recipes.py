@@ -29,7 +29,7 @@ SIZES = {  # by the value
     4: "slots test_sentences corpus.sizes.dev corpus.sizes.tst-COMMON corpus.sizes.tst-HE",
     16: "width embedding_width attention_width output_width waveform_width channels wav2vec_channels shared_channels "
     "waveform_channels cells",
-    24: "utterances sentences recordings english_sentences spoken_rows",
+    24: "utterances sentences recordings sounds english_sentences spoken_rows",
     32: "feedforward waveform_feedforward",
 }
 TINY = {key: size for size, keys in SIZES.items() for key in keys.split()} | {

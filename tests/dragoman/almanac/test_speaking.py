@@ -70,6 +70,27 @@ def test_the_bytes_are_the_same_whatever_speaks_and_after_an_interruption(tmp_pa
     assert {path: path.stat().st_mtime_ns for path in others} == times
 
 
+def test_recordings_differ_by_room_and_microphone(tmp_path):
+    manifest(tmp_path, "train")
+    [plain] = speak(tmp_path, tmp_path / "plain")
+    [row, *_] = speak(tmp_path, tmp_path / "one", rooms=True, processes=1)[0]
+    speak(tmp_path, tmp_path / "two", rooms=True, processes=2)
+    assert content(tmp_path / "one") == content(tmp_path / "two")
+    assert not {*content(tmp_path / "one")} & {*content(tmp_path / "plain")}  # both may be in one folder
+    assert (row["start"], row["duration"]) == (plain[0]["start"], plain[0]["duration"])
+    energies = []
+    for audio in (row["audio"], plain[0]["audio"]):
+        samples, rate = soundfile.read(audio)
+        start, end = round(row["start"] * rate), round((row["start"] + row["duration"]) * rate)
+        power = np.abs(np.fft.rfft(samples[start:end])) ** 2
+        rumble = power[: 40 * (end - start) // rate].sum() / power.sum()
+        pause = np.mean(samples[end : end + 1600] ** 2) / np.mean(samples[start:end] ** 2)
+        energies.append((rumble, pause))
+    (rumble, pause), (loud, silent) = energies
+    assert rumble < loud / 4  # below 40 Hz
+    assert pause > 2 * silent  # reflections are heard when nobody speaks any more
+
+
 def test_another_text_is_another_recording(tmp_path):
     manifest(tmp_path, "train")
     speak(tmp_path, tmp_path / "out")
