@@ -7,7 +7,8 @@ training belongs to one of three groups; pairs, and the text of two languages, a
     {root}/text/{split}.{code}-{pivot}.{code}      Moses: all pairs of the pivot with each language; of the languages in
     {root}/text/{split}.{code}-{pivot}.{pivot}     ``few`` a sample of the first group (20 %) for training
     {root}/monolingual/{split}.{code}              documents, with a blank line between them: the second group (40 %);
-                                                   of the pivot the third, less translations of the first language's
+                                                   of the pivot the third, less translations of the text in the first
+                                                   language with few pairs
     {root}/lexicons/{one}-{other}.txt              MUSE's layout, most frequent words first
 
 dev and test are whole, in both. A lexicon has of each word that occurs at least twice the best translation by a model
@@ -102,7 +103,7 @@ class LowResource(Checked):
             with replaced_folder(self.root) as folder:
                 for name in ("text", "monolingual", "lexicons"):
                     (folder / name).mkdir(parents=True)
-                for done, code in enumerate(self.languages, 1):
+                for done, code in enumerate(sorted(self.languages, key=lambda code: code not in self.few), 1):
                     self._write_language(folder, code, first=done == 1)
                     if progress is not None:
                         progress(done, len(self.languages))

@@ -164,6 +164,7 @@ class Recipe:
         """The phases by name, in order; each is resolved when it is first looked at."""
         debug = self._debug
         output = self.value("output_folder", lenient=True) if "output_folder" in self.keys else ""
+        output = debug_folder(output) if debug and output else output
         return {
             name: PlannedPhase(name, self.name, output, node, self._resolver, self._above, self._reach, debug)
             for name, node in self._phases().items()

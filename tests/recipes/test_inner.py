@@ -51,10 +51,13 @@ def test_a_debug_run_reads_and_writes_nothing_of_real_runs(name, tmp_path):
     recipe = load(name, tmp_path, "--debug")
     recipe.check()
     phases = [phase for phase in recipe.phases if recipe.plan[phase].inner]
-    folders = [recipe.value("output_folder"), *(recipe.plan[phase].inner.value("output_folder") for phase in phases)]
+    inner = [recipe.plan[phase].inner for phase in phases]
+    folders = [one.value("output_folder") for one in (recipe, *inner)]
     real = [folder.removesuffix("-debug") for folder in folders]
     assert all(folder.endswith("/1-debug") for folder in folders) and len(set(real)) == len(real)
     said = [value for phase in recipe.phases if phase not in phases for value in recipe.plan[phase].values()]
+    assert {recipe.plan[phase].output for phase in recipe.phases} == {folders[0]}
+    assert all(one.plan[phase].output == one.value("output_folder") for one in inner for phase in one.phases)
     used = [text.strip('"') for _, text, _ in said if str(tmp_path / "results") in text]
     assert used and all(any(text.startswith(folder) for folder in folders) for text in used)
 
