@@ -55,22 +55,23 @@ class Table(NamedTuple):
 
 
 class LabelledPairs(Reader):
-    """Base class of readers of one language of such a corpus.
-
-    Args:
-        root: its folder.
-        language: a code.
-        splits: some of train, dev and test; None means all that are there.
-
-    Raises:
-        DataError: if there is no table, or a split is not there.
-    """
+    """Base class of readers of one language of such a corpus."""
 
     name = ""
     #: How labels are called, by how the files have them.
     labels: ClassVar[dict[str, str]] = {}
 
     def __init__(self, *, root: str | Path, language: str, splits: list[str] | None = None) -> None:
+        """Look for the files.
+
+        Args:
+            root: its folder.
+            language: a code.
+            splits: some of train, dev and test; None means all that are there.
+
+        Raises:
+            DataError: if there is no table, or a split is not there.
+        """
         self.language = self.folder = languages.check(language)
         self.published: dict[str, dict[str, float]] = {}
         asked = self._tables(Path(root).absolute())

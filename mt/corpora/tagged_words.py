@@ -37,20 +37,21 @@ Tagged = tuple[str, str] | None | str
 
 
 class TaggedWords(Reader):
-    """Base class of readers of one language of such a corpus.
-
-    Args:
-        root: its folder.
-        language: a code.
-        splits: some of train, dev and test; None means all that are there.
-
-    Raises:
-        DataError: if there is no file of the language, or a split is not there.
-    """
+    """Base class of readers of one language of such a corpus."""
 
     name = ""
 
     def __init__(self, *, root: str | Path, language: str, splits: list[str] | None = None) -> None:
+        """Look for the files.
+
+        Args:
+            root: its folder.
+            language: a code.
+            splits: some of train, dev and test; None means all that are there.
+
+        Raises:
+            DataError: if there is no file of the language, or a split is not there.
+        """
         self.language = self.folder = languages.check(language)
         self.published: dict[str, dict[str, float]] = {}
         found = {split: self._files(Path(root).absolute(), split) for split in (TRAIN, DEV, TEST)}
