@@ -21,15 +21,14 @@ translators left out ("NS", or nothing) are passed over.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from dragoman.shared.errors import DataError
+from dragoman.mt.corpora.one_language import OneLanguage
 from dragoman.shared.preparing.held_out import DEV, TEST, TRAIN
-from dragoman.shared.preparing.reader import Reader, SourceRow
-from dragoman.shared.preparing.split_files import chosen_splits
-from dragoman.shared.text import languages
+from dragoman.shared.preparing.reader import SourceRow
 from dragoman.shared.text.lines import Unusable, read_table
 
 #: How PAWS-X writes that a sentence was not translated.
@@ -54,51 +53,26 @@ class Table(NamedTuple):
     language: str = ""
 
 
-class LabelledPairs(Reader):
+class LabelledPairs(OneLanguage[Table]):
     """Base class of readers of one language of such a corpus."""
 
-    name = ""
     #: How labels are called, by how the files have them.
     labels: ClassVar[dict[str, str]] = {}
 
-    def __init__(self, *, root: str | Path, language: str, splits: list[str] | None = None) -> None:
-        """Look for the files.
-
-        Args:
-            root: its folder.
-            language: a code.
-            splits: some of train, dev and test; None means all that are there.
-
-        Raises:
-            DataError: if there is no table, or a split is not there.
-        """
-        self.language = self.folder = languages.check(language)
-        self.published: dict[str, dict[str, float]] = {}
-        asked = self._tables(Path(root).absolute())
-        self._found = {split: table for split, table in asked.items() if table.path.is_file()}
-        if not self._found:
-            raise DataError(f"{root}: no {' or '.join(str(table.path) for table in asked.values())}")
-        self._splits = chosen_splits(root, self._found, splits)
-
+    @abstractmethod
     def _tables(self, root: Path) -> dict[str, Table]:
         """Return the tables that there may be, by split."""
-        raise NotImplementedError
 
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
+    def _found(self, root: Path) -> dict[str, Table]:
+        return {split: table for split, table in self._tables(root).items() if table.path.is_file()}
 
     def inputs(self, split: str) -> list[Path]:
         """Return the table."""
-        return [self._found[split].path]
-
-    def count(self, split: str) -> int | None:
-        """Return None: a table may hold other languages."""
-        return None
+        return [self._places[split].path]
 
     def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
         """Go through the pairs; a line with another number of cells or an unknown label comes as what is wrong."""
-        table, passed = self._found[split], self._passed(split, anew=True)
+        table, passed = self._places[split], self._passed(split, anew=True)
         columns = (*table.texts, table.label, *(name for name in (table.id, table.language) if name))
         for line, cells in read_table(table.path, columns):
             if isinstance(cells, Unusable):

@@ -25,40 +25,21 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 
-from dragoman.shared.errors import DataError
+from dragoman.mt.corpora.one_language import OneLanguage
 from dragoman.shared.preparing.held_out import DEV, TEST, TRAIN
-from dragoman.shared.preparing.reader import Reader, SourceRow
-from dragoman.shared.preparing.split_files import chosen_splits
-from dragoman.shared.text import languages
+from dragoman.shared.preparing.reader import SourceRow
 from dragoman.shared.text.lines import Unusable, read_lines
 
 #: A word and its tag, nothing for a line that has none, or what is wrong with it.
 Tagged = tuple[str, str] | None | str
 
 
-class TaggedWords(Reader):
+class TaggedWords(OneLanguage[list[Path]]):
     """Base class of readers of one language of such a corpus."""
 
-    name = ""
-
-    def __init__(self, *, root: str | Path, language: str, splits: list[str] | None = None) -> None:
-        """Look for the files.
-
-        Args:
-            root: its folder.
-            language: a code.
-            splits: some of train, dev and test; None means all that are there.
-
-        Raises:
-            DataError: if there is no file of the language, or a split is not there.
-        """
-        self.language = self.folder = languages.check(language)
-        self.published: dict[str, dict[str, float]] = {}
-        found = {split: self._files(Path(root).absolute(), split) for split in (TRAIN, DEV, TEST)}
-        self._found = {split: files for split, files in found.items() if files}
-        if not self._found:
-            raise DataError(f"{root}: no files of {self.name} in {language}")
-        self._splits = chosen_splits(root, self._found, splits)
+    def _found(self, root: Path) -> dict[str, list[Path]]:
+        found = {split: self._files(root, split) for split in (TRAIN, DEV, TEST)}
+        return {split: files for split, files in found.items() if files}
 
     @abstractmethod
     def _files(self, root: Path, split: str) -> list[Path]:
@@ -68,21 +49,13 @@ class TaggedWords(Reader):
     def _tagged(self, line: str) -> Tagged:
         """Return what a line says that is not blank."""
 
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
-
     def inputs(self, split: str) -> list[Path]:
         """Return the files."""
-        return list(self._found[split])
-
-    def count(self, split: str) -> int | None:
-        """Return None: sentences are not known before the files are read."""
-        return None
+        return list(self._places[split])
 
     def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
         """Go through the sentences; in place of one with a broken line comes what is wrong with it."""
-        for path in self._found[split]:
+        for path in self._places[split]:
             words: list[tuple[str, str]] = []
             wrong: Unusable | None = None
             first = 1

@@ -1,0 +1,61 @@
+"""Readers of one language of a corpus whose splits have files of their own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from dragoman.shared.errors import DataError
+from dragoman.shared.preparing.reader import Reader, SourceRow
+from dragoman.shared.preparing.split_files import chosen_splits
+from dragoman.shared.text import languages
+from dragoman.shared.text.lines import Unusable
+
+#: What a split is read from.
+Place = TypeVar("Place")
+
+
+class OneLanguage(Reader, Generic[Place]):
+    """Base class of such readers."""
+
+    name = ""
+
+    def __init__(self, *, root: str | Path, language: str, splits: list[str] | None = None) -> None:
+        """Look for the files.
+
+        Args:
+            root: the corpus's folder.
+            language: a code.
+            splits: some of train, dev and test; None means all that are there.
+
+        Raises:
+            DataError: if nothing of the language is there, or a split is not.
+        """
+        self.language = self.folder = languages.check(language)
+        self.published: dict[str, dict[str, float]] = {}
+        self._places = self._found(Path(root).absolute())
+        if not self._places:
+            raise DataError(f"{root}: no files of {self.name} in {language}")
+        self._splits = chosen_splits(root, self._places, splits)
+
+    @abstractmethod
+    def _found(self, root: Path) -> dict[str, Place]:
+        """Return what there is, by split."""
+
+    def splits(self) -> list[str]:
+        """Return the names of the splits, training first."""
+        return list(self._splits)
+
+    def count(self, split: str) -> int | None:
+        """Return None: rows are not known before the files are read."""
+        return None
+
+    @abstractmethod
+    def inputs(self, split: str) -> list[Path]:
+        """Return the files."""
+
+    @abstractmethod
+    def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
+        """Go through the rows."""
