@@ -17,6 +17,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import yaml
+
 from dragoman.shared.evaluation import results
 from dragoman.shared.evaluation.tables import markdown, render
 from dragoman.shared.recipe.locations import header, is_base
@@ -24,8 +26,11 @@ from dragoman.shared.recipe.locations import header, is_base
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "systems.md"
 TEMPLATE = ROOT / "scripts" / "systems.md"
+LIST = ROOT / "scripts" / "systems.yaml"
 #: Where figures are from: a corpus that is made, and real text.
-GROUNDS = ("almanac", "help")
+GROUNDS = {"almanac": "Almanac", "help": "The help"}
+#: What the word of a comparison says of a claim.
+VERDICTS = {"better": "shows", "n.s.": "not significant", "worse": "contradicts"}
 #: How paragraphs begin that the page repeats.
 TOLD = ("Differs from", "Not implemented")
 NAMES = r"[A-ZÀ-Ý][\w-]+(?:(?:, [A-Z]\w+)* and [A-Z]\w+| et al\.)?"
@@ -48,7 +53,7 @@ Line = dict[str, str]
 
 
 class System(NamedTuple):
-    """A section of the page.
+    """A section of the page; scripts/systems.yaml tells what each part is.
 
     Attributes:
         title: its heading.
@@ -57,6 +62,7 @@ class System(NamedTuple):
         files: further files.
         phases: patterns of further phases whose scores are shown.
         metrics: metrics that are shown beside those of RESULTS.md.
+        reason: why it does not show what its paper claims, where that is known.
 
     """
 
@@ -66,105 +72,16 @@ class System(NamedTuple):
     files: str = ""
     phases: str = ""
     metrics: str = ""
+    reason: str = ""
 
 
-TEXT = [
-    System(
-        "Transformer, text to text",
-        "recipes/base/text.yaml",
-        "mt mt_small mt_spoken text/finetune",
-        "shared/nn/transformer.py",
-    ),
-    System("Multilingual translator", "recipes/text/multilingual_mt.yaml", "multilingual_mt", "shared/batches/find.py"),
-    System(
-        "BART and mBART",
-        "mt/bart.py",
-        "mt_from_mbart mt_from_mbart_wide mt_from_mbart_even mbart mbart_wide mbart_even bart transfer",
-        "mt/noise.py mt/evaluating_each.py",
-        "evaluate/*",
-    ),
-    System("BART before a foreign encoder", "mt/bart_translator.py", "mt_from_bart bart_ro-en"),
-    System("MASS", "mt/mass.py", "*from_mass mass"),
-    System("CSP", "mt/csp.py", "*from_csp csp", "mt/covering.py mt/forms.py"),
-    System("mRASP", "mt/mrasp.py", "*from_mrasp mrasp", phases="zero_shot"),
-    System(
-        "mRASP2",
-        "mt/mrasp2.py",
-        "mrasp2 *from_mrasp2",
-        "shared/objectives/contrastive.py",
-        "zero_shot unsupervised retrieve",
-    ),
-    System("CSR", "mt/csr.py", "csr csr_*"),
-    System("Word vectors", "mt/word_vectors.py", "*from_vectors", "mt/vector_tables.py mt/word2vec.py"),
-    System("LSTM language models", "mt/lm_initialised.py", "*from_lms lstm_lm", "shared/nn/recurrent_translator.py"),
-    System("Induced lexicons", "mt/mapping.py", "lexicon", "mt/word2vec.py mt/induction.py", "accuracy"),
-    System("XLM", "recipes/base/xlm.yaml", "*from_xlm xlm mlm", "shared/nn/joined.py shared/objectives/masked.py"),
-    System("ALM", "mt/alm.py", "*from_alm alm", "mt/phrases.py"),
-    System("Begun from language models", "recipes/base/from_lm.yaml", "mt_from_lm"),
-    System("XLM-T", "mt/xlmt.py", "xlmt xlmr"),
-    System("VECO", "mt/veco.py", "*from_veco veco"),
-    System("CTNMT", "mt/ctnmt.py", "ctnmt"),
-    System("BERT-fused", "mt/bert_fused.py", "bert_fused", "mt/frozen.py"),
-    System("APT", "mt/apt.py", "apt lm_low", "mt/apt_layers.py mt/apt_distillation.py mt/divergence.py"),
-    System("Graformer", "mt/graformer.py", "graft mt_many ted/mt mlm_many lm_many"),
-    System("LaSS", "mt/lass.py", "lass lass_new lass_tuned", "mt/pruning.py mt/fitting_each.py"),
-    System("SGA", "mt/sga.py", "sga"),
-    System(
-        "Back-translation",
-        "mt/back_translation.py",
-        "back_translation back_translation_from_* finetune_back_translation mt_low",
-    ),
-    System("Unsupervised translation", "mt/unsupervised.py", "unsupervised"),
-    System("Language model", "recipes/base/lm.yaml", "lm", "shared/systems/combining.py"),
-    System(
-        "Labels of texts and words",
-        "recipes/base/labelling.yaml",
-        "programs xnli paws_x panx udpos",
-        "mt/understanding/labelling.py mt/understanding/heads.py mt/understanding/labels.py",
-    ),
-]
-SPEECH = [
-    System("Speech Transformer", "recipes/base/speech.yaml", "st asr asr_ctc"),
-    System("LSTM translator of speech", "st/berard.py", "st_lstm wav2vec_lstm wav2vec_st"),
-    System("Conformer", "shared/nn/conformer.py", "st_conformer asr_conformer"),
-    System("Cascade", "st/cascade.py", "cascade cascade_* restorer", "st/marginal.py"),
-    System("XSTNet", "st/xstnet.py", "xstnet", "shared/objectives/tasks.py"),
-    System(
-        "Chimera",
-        "st/chimera.py",
-        "chimera",
-        "st/slots.py st/comparing.py st/modalities.py",
-        "evaluate_text compare",
-    ),
-    System("COSTT", "st/costt.py", "costt", "st/tandem.py st/joined_text.py"),
-    System("FAT-MLM and FAT-ST", "st/fat.py", "fat_st fat_mlm fat_*_waveform"),
-    System("LUT", "st/lut.py", "lut mlm_source", "st/tandem.py"),
-    System("Curriculum pre-training", "st/curriculum.py", "curriculum", "shared/text/word_aligner.py"),
-    System("TCEN", "st/tcen.py", "tcen", "st/tandem.py shared/nn/recurrent.py"),
-    System("Distillation", "st/distillation.py", "kd_word kd_sequence", "shared/objectives/teacher.py"),
-    System("Self-training", "recipes/base/self_training.yaml", "self_training", phases="evaluate_with_lm"),
-    System("wav2vec", "st/wav2vec.py", "wav2vec wav2vec_ctc"),
-    System("wav2vec 2.0, pre-training", "st/wav2vec2.py", "wav2vec2_ctc wav2vec2 wav2vec2_large", "st/crop.py"),
-    System("wav2vec2-Transformer", "recipes/base/waveform.yaml", "wav2vec2_st", "shared/nn/waveform.py"),
-    System("Imported encoders of waveforms", "recipes/own/st_finetune.yaml", "st_finetune", "shared/nn/waveform.py"),
-    System(
-        "Imported translators of speech",
-        "recipes/own/speech_finetune.yaml",
-        "speech_finetune",
-        "dragoman/exchange/huggingface/log_mel.py",
-    ),
-    System(
-        "Simultaneous translation",
-        "recipes/base/simultaneous.yaml",
-        "simultaneous",
-        "shared/systems/policies.py",
-        "*",
-        "laal",
-    ),
-    System("Wait-k", "st/wait_k.py", "wait_k", "st/measuring.py", phases="simulate", metrics="laal"),
-    System("LNA", "st/lna.py", "lna", phases="zero_shot"),
-]
-SYSTEMS = {"Text": TEXT, "Speech": SPEECH}
+def _systems() -> dict[str, list[System]]:
+    """Return the systems by group, in the page's order."""
+    groups = yaml.safe_load(LIST.read_text(encoding="utf-8"))
+    return {group: [System(title, **each) for title, each in systems.items()] for group, systems in groups.items()}
+
+
+SYSTEMS = _systems()
 
 
 def page() -> str:
@@ -173,8 +90,7 @@ def page() -> str:
     parts = [template(lines)]
     for heading, systems in SYSTEMS.items():
         parts.append(f"## {heading}\n\n{overview(systems, lines)}")
-    for systems in SYSTEMS.values():
-        parts += [section(system, lines) for system in systems]
+    parts += [section(system, lines) for systems in SYSTEMS.values() for system in systems if details(system, lines)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -245,16 +161,16 @@ def effect(recipe: str, lines: Sequence[Line], told: bool = False) -> str:
     return f"{measured}: {told_of[control]} {'against' if 'n.s.' in told_of[control] else 'than'} {named}"
 
 
-def table(lines: Iterable[Line], by_phase: bool = False) -> str:
-    """Return tables of lines, one for those that were tested on the same sets; a line for each model, or its phases."""
+def table(lines: Iterable[Line]) -> str:
+    """Return tables of lines, one for those that were tested on the same sets; a line for each model."""
     groups: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
     for line in lines:
         rows = groups.setdefault(tuple(tests(line)), {})
-        label = _label(line, by_phase)
+        label = _label(line)
         row = rows.setdefault(label, {"name": label, "against": _controls(line) or None, "phase": ""})
         for test in tests(line):
             cell = _score(line, test, row["against"])
-            cell = cell if by_phase or _phase(line) == row["phase"] else f"{_phase(line)} {cell}"
+            cell = cell if _phase(line) == row["phase"] else f"{_phase(line)} {cell}"
             row[test] = "; ".join(filter(None, [row.get(test), cell]))
         row["phase"] = _phase(line)
     columns = [{"name": "", **{name: name for name in sets}, "against": "against"} for sets in groups]
@@ -279,11 +195,11 @@ def _score(line: Line, test: str, controls: str) -> str:
     return f"{SHOWN.get(line['metric'], line['metric'])} {score}".strip() + told
 
 
-def _label(line: Line, by_phase: bool) -> str:
+def _label(line: Line) -> str:
     """Return the recipe, or its arm and what that is for, and what else was changed."""
     recipe, arm = line["recipe"].partition(" ")[0], line.get("arm", "")
     named = f"`{recipe} {arm}`" if arm else f"`{recipe}`"
-    others = [_purpose(recipe, arm), line.get("keys", ""), _phase(line) if by_phase else ""]
+    others = [_purpose(recipe, arm), line.get("keys", "")]
     return ", ".join(filter(None, [named, *others]))
 
 
@@ -365,30 +281,29 @@ def among(names: Sequence[str], line: Line) -> Line:
     return line | cells | {"against": "; ".join(line["against"].split("; ")[place] for place in kept) if kept else ""}
 
 
-def _best(names: Sequence[str], lines: Sequence[Line]) -> str:
-    """Return the first recipe of one ground with what it was measured to bring, best against a control; "" for none."""
-    effects = {name: found for name in names if (found := effect(name, lines)) != "not measured"}
-    best = next((name for name, found in effects.items() if ":" in found), next(iter(effects), ""))
-    return f"`{best}` {effects[best]}" if best else ""
-
-
 def overview(systems: Sequence[System], lines: Sequence[Line]) -> str:
-    """Return the table of systems: paper, file, recipes, measured effect."""
+    """Return the table of systems: paper, file, recipes, and what each ground shows."""
     rows = []
     for system in systems:
         names = dict.fromkeys(recipes_of(system))
-        effects = [_best([name for name in names if name.startswith(f"{ground}/")], lines) for ground in GROUNDS]
-        told = "; ".join(filter(None, effects))
-        rows.append(
-            {
-                "system": f"[{system.title}](#{anchor(system.title)})",
-                "paper": papers(system.home),
-                "file": f"`{system.home}`",
-                "recipes": ", ".join(f"`{name}`" for name in names),
-                "effect": told or ("below" if shown(system, lines) else "not measured"),
-            }
-        )
-    return markdown(rows, {"system": "", "paper": "paper", "file": "file", "recipes": "recipes", "effect": "measured"})
+        row = {
+            "system": f"[{system.title}](#{anchor(system.title)})" if details(system, lines) else system.title,
+            "paper": papers(system.home),
+            "file": f"`{system.home}`",
+            "recipes": ", ".join(f"`{name}`" for name in names),
+        }
+        rows.append(row | {ground: verdict(ground, names, lines) for ground in GROUNDS})
+    headings = {"system": "", "paper": "paper", "file": "file", "recipes": "recipes"}
+    return markdown(rows, headings | {"almanac": "Almanac", "help": "the help"})
+
+
+def verdict(ground: str, names: Iterable[str], lines: Sequence[Line]) -> str:
+    """Return whether recipes of a ground show their method: of the first with a control, the first figure beside it."""
+    effects = [effect(name, lines) for name in names if name.startswith(f"{ground}/")]
+    told = re.search(r": (\S+) (\S+)", next((found for found in effects if ": " in found), ""))
+    if told is None:
+        return "no control" if {*effects} - {"not measured"} else "not measured" if effects else ""
+    return f"{VERDICTS[told[2]]} ({told[1]})"
 
 
 def anchor(title: str) -> str:
@@ -397,17 +312,44 @@ def anchor(title: str) -> str:
 
 
 def section(system: System, lines: Sequence[Line]) -> str:
-    """Return what the page says of a system."""
-    first, *others = paragraphs(system.home)
+    """Return what the page says of a system beside its line in the overview."""
+    first = paragraphs(system.home)[0]
     name, _, rest = first.partition(": ")
     first = re.split(r"(?<! al)\. (?=[A-Z])", rest if name.lower() in system.title.lower() else first)[0].rstrip(".")
     first = first[0].upper() + first[1:]
     files = ", ".join(f"`{name}`" for name in system.files.split())
-    own = shown(system, lines)
-    lead = f"{first}." + (f" Also: {files}." if files else "") + ("" if own else " Not measured.")
-    told = [re.sub(r"^([^:]+:)", r"- **\1**", part) for part in others if part.startswith(TOLD)]
-    parts = [f"## {system.title}", lead, table(own, bool(system.metrics)), "\n".join(told)]
-    return "\n\n".join(filter(None, parts))
+    lead = f"{first}." + (f" Also: {files}." if files else "")
+    return "\n".join([f"## {system.title}\n", lead, "", *details(system, lines)])
+
+
+def details(system: System, lines: Sequence[Line]) -> list[str]:
+    """Return a system's figures by ground, why it does not show, and in what it differs from its paper."""
+    measured = shown(system, lines)
+    told = []
+    for ground, name in GROUNDS.items():
+        if own := evidence([line for line in measured if line["recipe"].startswith(f"{ground}/")]):
+            told.append(f"- **{name}:** {own}.")
+    told += [f"- **Reason:** {system.reason}"] if system.reason else []
+    return told + [
+        re.sub(r"^([^:]+:)", r"- **\1**", part) for part in paragraphs(system.home)[1:] if part.startswith(TOLD)
+    ]
+
+
+def evidence(lines: Iterable[Line]) -> str:
+    """Return the figures of recipes on their first test sets: of each alone, and of those arms that have controls."""
+    told: dict[str, list[str]] = {}
+    for line in lines:
+        score, _, verdicts = line[tests(line)[0]].replace(" ± ", "±").partition(", ")
+        if line.get("arm") and not verdicts:
+            continue
+        controls = [f"`{name}`" for name in line.get("against", "").split("; ")]
+        pairs = zip(verdicts.split("; "), controls, strict=False)
+        than = [f"{each} {'against' if 'n.s.' in each else 'than'} {name}" for each, name in pairs if each]
+        figure = f"{SHOWN.get(line['metric'], line['metric'])} {score}".strip()
+        figures = told.setdefault(_label(line), [])
+        named = f"{_phase(line)} {figure}" if _phase(line) and line["metric"] != "laal" else figure
+        figures.append(named + (f" ({'; '.join(than)})" if than else ""))
+    return "; ".join(f"{name} {', '.join(figures)}" for name, figures in told.items())
 
 
 def shown(system: System, lines: Sequence[Line]) -> list[Line]:

@@ -67,3 +67,30 @@ def test_a_table_has_a_line_for_each_model():
 def test_a_table_of_some_recipes_has_verdicts_about_them_alone():
     line = systems.among(["almanac/b"], LINES[0])
     assert line["de-en/test"] == "40.4 ± 1.0, -0.1 n.s." and line["against"] == "almanac/b"
+
+
+def test_evidence_has_what_was_compared_and_each_recipe_alone():
+    told = systems.evidence(LINES)
+    of_a = "`almanac/a` 40.4±1.0 (-0.1 n.s. against `almanac/b`; +6.6 better than `none`)"
+    assert told == f"{of_a}, zero_shot 12.0 (+1.0 n.s. against `none`)"
+    assert systems.evidence(LINES[1:2]) == ""
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (LINES, "shows (+6.6)"),
+        ([LINES[0] | {"de-en/test": "1.0, -0.2 n.s.", "against": "none"}], "not significant (-0.2)"),
+        ([LINES[0] | {"de-en/test": "1.0, -3.0 worse", "against": "almanac/b"}], "contradicts (-3.0)"),
+        ([{"recipe": "almanac/a", "metric": "bleu", "de-en/test": "1.0"}], "no control"),
+        ([], "not measured"),
+    ],
+)
+def test_a_verdict_is_that_against_the_control_that_lacks_the_method(lines, told):
+    assert systems.verdict("almanac", ["almanac/a"], lines) == told
+    assert systems.verdict("help", ["almanac/a"], lines) == ""
+
+
+def test_a_reason_stands_behind_the_figures():
+    system = systems.System("T", "mt/mass.py", "mass", reason="R.")
+    assert systems.details(system, [])[0] == "- **Reason:** R."
