@@ -21,6 +21,7 @@ from dragoman.shared.batches.stream import Budget
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.state import evaluating
+from dragoman.shared.nn.transformer import Encoder
 from dragoman.shared.nn.translator import MEMORY
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.systems.system import System
@@ -119,15 +120,17 @@ def sentence_vectors(
     field: str = "source",
     tap: int | str | None = None,
 ) -> Tensor:
-    """Return (N, D) float32: the means of the encoder's states, or of one of its taps, for a column of texts.
+    """Return (N, D) float32: the means of the encoder's states, behind a layer or of a tap, for a column of texts.
 
     Raises:
         DataError: if a row lacks the text.
-        UsageError: if the system does not read text, or its model has no such tap.
+        UsageError: if the system does not read text, or its model has no such layer or tap.
     """
     model: Any = system.model
     if tap is not None and tap not in model.taps:
-        raise UsageError(f"the model has no tap {tap!r}, only {model.taps}")
+        if not isinstance(tap, int) or not isinstance(model.encoder, Encoder) or tap > len(model.encoder.layers):
+            raise UsageError(f"the model has no layer or tap {tap!r}, only taps {model.taps}")
+        model.encoder.taps.append(tap)
 
     def means(batch: Batch) -> Tensor:
         encoding = model.encode(batch, field)

@@ -136,8 +136,7 @@ class Retrieve(MeasureManifests):
         model: a model folder, of a translator or of an encoder alone.
         manifests: as paths or patterns.
         budget: how large a batch may be.
-        tap: take the states of this one of the model's taps, such as the number of a tapped layer; None: the encoder's
-            output.
+        tap: take the states behind this layer, or of this one of the model's taps; None: the encoder's output.
     """
 
     measured = ReadingModel
@@ -152,7 +151,7 @@ class Retrieve(MeasureManifests):
         """Return the share of sentences that are found, and that of each direction.
 
         Raises:
-            UsageError: if the model has no such tap.
+            UsageError: if the model has no such layer or tap.
         """
         shares = self._shares(system, manifest, workspace)
         states = "states" if self.tap is None else f"states of tap {self.tap}"

@@ -66,3 +66,22 @@ def test_a_task_is_learned_in_one_language_and_tested_in_others(task, encoder, t
         torch.testing.assert_close(value, imported[name], atol=1e-4, rtol=0)
     if task in ("panx", "udpos"):
         assert len(system.translate("der Hund hier", source_language="de").split()) == 3
+
+
+@pytest.mark.recipes
+def test_sentences_are_found_and_mined(encoder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, texts in {"deu": ["ein Hund", "die Katze"], "eng": ["a dog", "the cat"]}.items():
+        write(tmp_path, f"tatoeba/tatoeba.deu-eng.{name}", "\n".join(texts) + "\n")
+    for split in ("sample", "training"):
+        for code, texts in {"de": ["ein Hund", "die Katze"], "en": ["ein Hund", "so"]}.items():
+            lines = "".join(f"{code}-{n}\t{text}\n" for n, text in enumerate(texts))
+            write(tmp_path, f"bucc/de-en/de-en.{split}.{code}", lines)
+        write(tmp_path, f"bucc/de-en/de-en.{split}.gold", "de-0\ten-0\n")
+    keys = QUICK | {"encoder_folder": str(encoder), "layer": 1}
+    for task, languages in {"tatoeba": {"source_languages": ["de"]}, "bucc": {"languages": ["de"]}}.items():
+        recipe = Recipe.load(f"xtreme/{task}", keys | languages | {"data_folder": task})
+        output = run_recipe(recipe, command="a test").output
+        [row] = [json.loads(line) for line in (output / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+        assert row["split"] == "de-en/test" and "tap 1" in str(row["signatures"])
+        assert row["scores"] == ({"mining_f1": 100.0} if task == "bucc" else {"retrieval": row["scores"]["retrieval"]})

@@ -156,7 +156,7 @@ def test_sentences_are_found_by_the_states_of_a_tap(system, tmp_path):
     torch.manual_seed(5)
     layer = Layer(width=16, heads=2, feedforward=16, dropout=0.0)
     embeddings = {"source": system.model.embeddings["source"]}
-    model = EncoderModel(embeddings=embeddings, encoder=Encoder(layer=layer, layers=3, taps=[0, 1]))
+    model = EncoderModel(embeddings=embeddings, encoder=Encoder(layer=layer, layers=3, taps=[0]))
     encoder = EncoderSystem(model=model, inputs=system.inputs, source_languages=["de", "en"]).eval()
     encoder.save(tmp_path / "model")
     rows = [small.row(n, one, other) for n, (one, other) in enumerate(zip(ENGLISH, GERMAN, strict=True))]
@@ -178,4 +178,4 @@ def test_sentences_are_found_by_the_states_of_a_tap(system, tmp_path):
     assert row["forward"] == 100 * retrieved(*sides, GERMAN) / 4 and row["backward"] == 25 * retrieved(
         *sides[::-1], ENGLISH
     )
-    refuses(UsageError, r"the model has no tap 2, only \[0, 1\]", Retrieve(tap=2, **given).run, workspace(tmp_path))
+    refuses(UsageError, r"no layer or tap 4, only taps \[0\]", Retrieve(tap=4, **given).run, workspace(tmp_path))
