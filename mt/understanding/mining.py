@@ -38,7 +38,7 @@ class Candidate(NamedTuple):
 
 
 class F1(NamedTuple):
-    """How good pairs are, in per cent, and the least score of a pair."""
+    """The quality of pairs, in per cent, and the least score of a pair."""
 
     f1: float
     precision: float
