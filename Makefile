@@ -117,7 +117,7 @@ $(BIN)/python:
 # The tests run the demo's corpus too; the linter reads everything.
 $(VENV)/installed-demo: EXTRAS := demo
 $(VENV)/installed-test: EXTRAS := demo,test,vad
-$(VENV)/installed-all: EXTRAS := demo,test,vad,resegment,hf,export,adapters,adam8bit
+$(VENV)/installed-all: EXTRAS := demo,test,vad,resegment,hf,export,adapters,adam8bit,parity
 $(VENV)/installed-dev: EXTRAS := demo,test,dev
 $(VENV)/installed-docs: EXTRAS := docs
 
