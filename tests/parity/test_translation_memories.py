@@ -10,7 +10,7 @@ from dragoman.mt.corpora.tmx import Tmx
 from dragoman.mt.corpora.xliff import Xliff
 
 pytestmark = pytest.mark.parity
-storage = pytest.importorskip("translate.storage", reason="translate-toolkit is not installed")
+pytest.importorskip("translate", reason="translate-toolkit is not installed")
 
 LANGUAGES = {"source_language": "en", "target_language": "de"}
 WORDS = ["Save", "all", "<b>bold</b>", "Öffnen", "&amp;", '"quoted"', "5 %", "日本", "back\\slash", "100 °C", "_File"]
