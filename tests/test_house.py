@@ -307,7 +307,7 @@ def test_what_pyproject_names_exists():
 PINNED = "demo test hf adapters adam8bit vad resegment media dev docs plots speechbrain tensorboard".split()
 
 #: Modules whose distributions have another name.
-DISTRIBUTIONS = {"yaml": "pyyaml", "webvtt": "webvtt-py"}
+DISTRIBUTIONS = {"translate": "translate-toolkit", "yaml": "pyyaml", "webvtt": "webvtt-py"}
 #: Modules that are nothing without a library which they import themselves.
 IMPORTED_BY = {"torch.utils.tensorboard": "tensorboard", "sentencepiece.sentencepiece_model_pb2": "protobuf"}
 #: Plugins that a program loads by itself.
