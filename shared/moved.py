@@ -40,6 +40,8 @@ _FROM_BOTH = {
     "shared.batches.joined_text": "st.joined_text",
     "shared.nn.tandem": "st.tandem",
     "shared.nn.slots": "st.slots",
+    "shared.phases.Simulate": "dragoman.simultaneous.simulating.Simulate",
+    "shared.systems.policies": "dragoman.simultaneous.policies",
 }
 #: Earlier place -> the next one; of a module that has moved twice, the way has two steps.
 MOVED = (

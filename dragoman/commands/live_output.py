@@ -21,8 +21,8 @@ from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.sound.audio import read_audio, samples
 from dragoman.shared.sound.speech_activity import speech_detector
-from dragoman.shared.systems.policies import AlignAtt, Hold, LocalAgreement, WaitK
-from dragoman.shared.systems.simultaneous import Listener, Policy, listen
+from dragoman.simultaneous.listening import Listener, Policy, listen
+from dragoman.simultaneous.policies import AlignAtt, Hold, LocalAgreement, WaitK
 
 #: What a sample of 16 bits counts as 1.
 _FULL = 32768.0

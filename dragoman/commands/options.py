@@ -174,7 +174,7 @@ POLICIES = {"agreement": {"agree"}, "alignatt": {"frames", "layer"}, "hold": {"h
 
 @dataclass(frozen=True, kw_only=True)
 class ListeningOptions:
-    """The policy of a listener: when to write (shared/systems/policies.py); and the ends of sentences."""
+    """The policy of a listener: when to write (dragoman/simultaneous/policies.py); and the ends of sentences."""
 
     policy: Annotated[
         str,

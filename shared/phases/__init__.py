@@ -11,7 +11,6 @@ from dragoman.shared.phases.manifests import Prepare, Write
 from dragoman.shared.phases.pieces import CountPieces, TrainTokenizer
 from dragoman.shared.phases.quality import Quality
 from dragoman.shared.phases.retrieving import PairDistance, Pictures, Retrieve, WordAccuracy, WordSimilarity
-from dragoman.shared.phases.simulating import Simulate
 from dragoman.shared.phases.terms import MeasureTerms
 from dragoman.shared.phases.trim import Trim
 from dragoman.shared.training.fit import Fit
@@ -34,7 +33,6 @@ __all__ = [
     "ReadWords",
     "Rescore",
     "Retrieve",
-    "Simulate",
     "TrainTokenizer",
     "Trim",
     "WordAccuracy",

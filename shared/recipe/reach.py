@@ -34,6 +34,7 @@ OPEN = (
     "dragoman.almanac",
     "dragoman.runs.RunRecipe",
     "dragoman.runs.nested",
+    "dragoman.simultaneous",
     "torch.nn",
     "torch.optim",
 )

@@ -12,8 +12,8 @@ from dragoman.commands import live_output
 from dragoman.commands.live_output import heard_from, heard_in, policy_of
 from dragoman.commands.options import ListeningOptions
 from dragoman.shared.sound.audio import SAMPLE_RATE
-from dragoman.shared.systems.policies import AlignAtt, Hold, LocalAgreement, WaitK
-from dragoman.shared.systems.simultaneous import Emission
+from dragoman.simultaneous.listening import Emission
+from dragoman.simultaneous.policies import AlignAtt, Hold, LocalAgreement, WaitK
 
 OPTIONS = ["--maximum-length-extra", "6", "--device", "cpu", "--speech-detector", "levels", "--chunk", "0.25"]
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dragoman.shared.evaluation.latency import (
+from dragoman.simultaneous.latency import (
     Timed,
     average_lagging,
     average_proportion,

@@ -1,4 +1,4 @@
-"""When to write: policies for speech that is translated while it is heard (see simultaneous.py)."""
+"""When to write: policies for speech that is translated while it is heard (see listening.py)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated
 
 from dragoman.shared.described import Described
 from dragoman.shared.ranges import PositiveInt, Range
-from dragoman.shared.systems.simultaneous import Guess
+from dragoman.simultaneous.listening import Guess
 
 
 class LocalAgreement(Described):
     """Certain is what the hypotheses after the last chunks agree on: LA-n.
 
-    Liu et al. 2020 (see simultaneous.py); with n = 2 the policy of Polák et al. 2022 (IWSLT).
+    Liu et al. 2020 (see listening.py); with n = 2 the policy of Polák et al. 2022 (IWSLT).
 
     Args:
         agree: n, how many hypotheses.

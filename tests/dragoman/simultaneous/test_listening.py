@@ -14,8 +14,8 @@ from dragoman import BeamSearch, CtcGreedySearch, GreedySearch, Hypothesis, Rule
 from dragoman.shared.batch import Batch
 from dragoman.shared.padded import Padded
 from dragoman.shared.sound.audio import SAMPLE_RATE
-from dragoman.shared.systems.policies import AlignAtt, Hold, LocalAgreement, WaitK
-from dragoman.shared.systems.simultaneous import Guess, Listener, listen
+from dragoman.simultaneous.listening import Guess, Listener, listen
+from dragoman.simultaneous.policies import AlignAtt, Hold, LocalAgreement, WaitK
 from tests.small import GOLDEN, refuses
 
 SHORT = Rules(maximum_length_extra=8)
@@ -157,7 +157,7 @@ def test_what_is_too_short_for_a_frame_is_waited_for(scripted):
 def test_computing_delays_what_follows(scripted, monkeypatch):
     system, _ = scripted("one", "one two", "one two three")
     ticks = iter([0.0, 0.25, 10.0, 10.02, 20.0, 20.02])  # 0.25 s for the first chunk, then 0.02 s each
-    monkeypatch.setattr("dragoman.shared.systems.simultaneous.time.perf_counter", lambda: next(ticks))
+    monkeypatch.setattr("dragoman.simultaneous.listening.time.perf_counter", lambda: next(ticks))
     found = heard(Listener(system, LocalAgreement()), noise(0.3).split(1600))
     # The first is done at 0.1 + 0.25; the second chunk was there by then, and so was the third.
     assert [emission.elapsed for emission in found] == pytest.approx([0.35, 0.37, 0.39])
@@ -297,7 +297,7 @@ def test_pauses_end_sentences_and_silence_is_not_shown(scripted):
 def test_a_sentence_waits_for_the_translation_of_the_one_before(scripted, monkeypatch):
     system, _ = scripted(*["one"] * 20)
     ticks = itertools.count(0.0, 5.0)  # every chunk takes five seconds
-    monkeypatch.setattr("dragoman.shared.systems.simultaneous.time.perf_counter", lambda: next(ticks))
+    monkeypatch.setattr("dragoman.simultaneous.listening.time.perf_counter", lambda: next(ticks))
     begin = partial(Listener, system, Hold())
     found = list(listen(begin, noise(0.4).split(3200), detector=Loud(), maximum_seconds=0.2, pause=0.1))
     assert [emission.last for emission in found] == [True, True]

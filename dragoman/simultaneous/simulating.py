@@ -10,7 +10,6 @@ from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.described import describe
 from dragoman.shared.errors import DataError
-from dragoman.shared.evaluation.latency import Timed, latencies, words_of, write_log
 from dragoman.shared.evaluation.scores import Score
 from dragoman.shared.evaluation.scoring import TestSet, check_metrics
 from dragoman.shared.generator import Hypothesis
@@ -20,8 +19,9 @@ from dragoman.shared.phases.evaluating import MeasureManifests
 from dragoman.shared.ranges import NonNegativeInt, Range
 from dragoman.shared.search.search import AnySearch
 from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio, samples
-from dragoman.shared.systems.simultaneous import Listener, Policy
 from dragoman.shared.systems.system import System
+from dragoman.simultaneous.latency import Timed, latencies, words_of, write_log
+from dragoman.simultaneous.listening import Listener, Policy
 
 
 class Simulate(MeasureManifests):
@@ -29,13 +29,13 @@ class Simulate(MeasureManifests):
 
     Writes ``<folder>.<split>.tsv`` (see shared/evaluation/outputs.py), ``<folder>.<split>.instances.log`` (when each
     word was written, in SimulEval's format) and a line per score to ``results.jsonl`` of the run's folder: the metrics,
-    and "al", "laal", "dal" and "laal_ca" in milliseconds and "ap" (see shared/evaluation/latency.py). One recording is
+    and "al", "laal", "dal" and "laal_ca" in milliseconds and "ap" (see latency.py). One recording is
     heard after the other, so that the time of computing is that of a single listener.
 
     Args:
         model: a model folder.
         manifests: the tests, as paths or patterns.
-        policy: says what is certain (see shared/systems/policies.py).
+        policy: says what is certain (see policies.py).
         chunk: seconds from one translation to the next.
         search: how to translate.
         metrics: of the outputs: "bleu", "chrf", ...

@@ -10,9 +10,9 @@ from dragoman import DataError, GreedySearch, Manifest, Rules, UsageError
 from dragoman.shared.evaluation.outputs import Outputs
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.phases import Simulate
-from dragoman.shared.systems.policies import Hold, WaitK
-from dragoman.shared.systems.simultaneous import Emission, Listener
+from dragoman.simultaneous.listening import Emission, Listener
+from dragoman.simultaneous.policies import Hold, WaitK
+from dragoman.simultaneous.simulating import Simulate
 from tests.small import refuses
 
 
