@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 from typing import Any, Self
 from unittest.mock import patch
 
@@ -366,6 +367,7 @@ def believed() -> Iterator[None]:
         "is_bf16_supported": lambda including_emulation=True: True,
         "get_device_name": lambda *_: "a GPU that is not there",
         "get_device_capability": lambda *_: (9, 0),
+        "get_device_properties": lambda *_: SimpleNamespace(total_memory=2**36),
         "is_current_stream_capturing": lambda: False,
         "synchronize": lambda *_: None,
         "get_rng_state": lambda *_: kept(),
@@ -375,6 +377,8 @@ def believed() -> Iterator[None]:
         "mem_get_info": lambda *_: (2**36, 2**36),
         "memory_reserved": lambda *_: 0,
         "memory_allocated": lambda *_: 0,
+        "max_memory_reserved": lambda *_: 0,
+        "reset_peak_memory_stats": lambda *_: None,
         "empty_cache": lambda: None,
         "_lazy_init": lambda: None,
     }
