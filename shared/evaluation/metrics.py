@@ -343,7 +343,7 @@ class RougeMetric:
 
 
 class _Words:
-    """What rouge-score asks for the words of a text, in the place of its own tokenizer."""
+    """The tokenizer that rouge-score asks for the words of a text, in the place of its own."""
 
     def __init__(self, language: str) -> None:
         self._language = language
