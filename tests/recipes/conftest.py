@@ -24,7 +24,7 @@ SIZES = {"train": 24, "dev": 4, "tst-COMMON": 4, "tst-HE": 4, "text": 60}
 
 
 #: The languages of the help that recipes read, beside English.
-OF_HELP = ["fi", "de", "fr", "es", "it", "cs", "ru", "hi", "ko"]
+OF_HELP = ["fi", "de", "fr", "es", "it", "cs", "ru", "hi", "ko", "zh"]
 PROGRAMS = "swriter", "scalc"
 
 
@@ -127,7 +127,8 @@ def write_help(root, almanac):
     for code, lines in texts.items():
         pages = {
             name: {
-                f"par_id{place}": f"{code} {lines[(3 * number + place) % len(lines)]} {number}" for place in range(3)
+                f"{'par' if place else 'hd'}_id{place}": f"{code} {lines[(3 * number + place) % len(lines)]} {number}"
+                for place in range(3)
             }
             for number, name in enumerate([*dev[:2], *test[:2], *train[:80]])
         }
