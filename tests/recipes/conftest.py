@@ -122,7 +122,7 @@ def write_ted(root, almanac):
 def write_help(root, almanac):
     """Write pages of LibreOffice's help; sentences in one language stand for all others."""
     texts = {code: _lines(almanac, "train", code if code in ("en", "de") else "fr") for code in ("en", *OF_HELP)}
-    names = [f"{PROGRAMS[number % 2]}/page{number}" for number in range(200)]
+    names = [f"{PROGRAMS[number % 2]}/page{number}" for number in range(300)]
     dev, test, train = ([n for n in names if split_of(n) == split] for split in ("dev", "test", "train"))
     for code, lines in texts.items():
         pages = {
