@@ -122,12 +122,6 @@ TEXT = [
         "programs xnli paws_x panx udpos",
         "mt/understanding/labelling.py mt/understanding/heads.py mt/understanding/labels.py",
     ),
-    System(
-        "Titles, summaries, questions",
-        "recipes/base/generation.yaml",
-        "titles ntg qg ncls/en-zh ncls/zh-en cnndm/bart cnndm/mass xsum/bart",
-        metrics="rougeL",
-    ),
 ]
 SPEECH = [
     System("Speech Transformer", "recipes/base/speech.yaml", "st asr asr_ctc"),

@@ -9,9 +9,10 @@ al. 2017, ACL)::
     {root}/src-train.txt                tgt-train.txt            src-dev.txt ...
 
 ``source_file`` and ``target_file`` are their names below the root, with ``{split}`` in the place of what becomes the
-split, and, where codes are in them, ``{source_language}`` and ``{target_language}``: ``NTG/xglue.ntg.{source_language}.
-src.{split}``. Several can be one split, or a split be called otherwise: ``splits=["train", "dev=val", "test"]``. Blank
-lines are rows too, compressed files are read, and further references stand beside the first (mt/corpora/moses.py).
+split, and, where codes are in them, ``{source_language}`` and ``{target_language}``, such as
+``NTG/xglue.ntg.{source_language}.src.{split}``. Several can be one split, or a split be called otherwise:
+``splits=["train", "dev=val", "test"]``. Blank lines are rows too, compressed files are read, and further references
+stand beside the first (mt/corpora/moses.py).
 """
 
 from __future__ import annotations
