@@ -43,8 +43,8 @@ TINY = {key: size for size, keys in SIZES.items() for key in keys.split()} | {
     "kept_layers": [-1],
     "seed_lexicon": "identical",
 }
-#: What is given to a recipe, or to those of a folder, if they have the key: scores of Japanese, one of TED's 30 languages,
-#: need an extra, and the miniature has two languages.
+#: What is given to a recipe, or to those of a folder, if they have the key: scores of Japanese, one of the 30 languages
+#: of ted, need an extra, and the miniature has two languages.
 FEWER = {
     "ted": {"languages": ["de", "fr"]},
     "iwslt14": {"languages": ["de"]},
