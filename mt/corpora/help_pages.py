@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dragoman.shared.errors import DataError
 from dragoman.shared.preparing.held_out import DEV, TEST, TRAIN, hashed
@@ -79,8 +79,29 @@ def page_path(folder: Path, page: str) -> Path:
     return folder / "text" / f"{page}.html"
 
 
+class Block(NamedTuple):
+    """A text of a page.
+
+    Attributes:
+        key: its id.
+        text: in a line.
+        line: of the file.
+        heading: whether it is one.
+    """
+
+    key: str
+    text: str
+    line: int
+    heading: bool
+
+
 def read_page(path: Path) -> dict[str, tuple[str, int]]:
-    """Return the texts of a page by their ids, each with its line, in order; nothing for a page that is not there.
+    """Return the texts of a page by their ids, each with its line, in order; errors are those of :func:`blocks`."""
+    return {block.key: (block.text, block.line) for block in blocks(path)}
+
+
+def blocks(path: Path) -> list[Block]:
+    """Return the texts of a page in order; nothing for a page that is not there.
 
     What has an id for the n-th time is ``<id>:<n>``: parts that pages share stand on some of them repeatedly, and in
     every language as often (Debian's packages of 7.4).
@@ -92,7 +113,7 @@ def read_page(path: Path) -> dict[str, tuple[str, int]]:
     from lxml.etree import ParserError
 
     if not path.is_file():
-        return {}
+        return []
     content = "\n".join(read_lines(path)).encode()
     try:
         page = html.document_fromstring(content, parser=html.HTMLParser(encoding="utf-8"))
@@ -106,15 +127,16 @@ def read_page(path: Path) -> dict[str, tuple[str, int]]:
             element.drop_tree()
     for line_break in areas[0].iter("br"):
         line_break.tail = f" {line_break.tail or ''}"
-    texts: dict[str, tuple[str, int]] = {}
+    found = []
     times: Counter[str] = Counter()
     for block in areas[0].xpath(_BLOCKS):
         key = block.get("id")
         times[key] += 1
         text = " ".join(block.text_content().split())
         if text:
-            texts[key if times[key] == 1 else f"{key}:{times[key]}"] = text, block.sourceline
-    return texts
+            key = key if times[key] == 1 else f"{key}:{times[key]}"
+            found.append(Block(key, text, block.sourceline, block.tag.startswith("h")))
+    return found
 
 
 def _is_default(element: Any) -> bool:

@@ -21,6 +21,7 @@ from dragoman.shared.batches.lengths import kept_counts
 from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.described import Described, describe
 from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.ranges import PositiveInt
 from dragoman.shared.text.normalise import Normalizer, apply
 from dragoman.shared.text.tokenizer import Tokenizer
 
@@ -76,6 +77,8 @@ class TextField(Described):
         suffix: symbols behind the pieces, likewise. Default: ``["</s>"]``.
         normalizers: changes to the text before it is tokenised, in this order (see shared/text/normalise.py).
         language_column: the column with the text's language. Default: ``source_language`` for ``source_text``, ...
+        maximum_pieces: how many pieces of a text are read, the first ones, as of articles that are to be summarised.
+            Default: all.
 
     Raises:
         DataError: if a symbol is unknown to the tokenizer.
@@ -97,6 +100,7 @@ class TextField(Described):
         suffix: list[str] | None = None,
         normalizers: list[Normalizer] | None = None,
         language_column: str | None = None,
+        maximum_pieces: PositiveInt | None = None,
     ) -> None:
         if language_column is None:
             if not column.endswith("_text"):
@@ -105,6 +109,7 @@ class TextField(Described):
         self.column = column
         self.tokenizer = tokenizer
         self.language_column = language_column
+        self.maximum_pieces = maximum_pieces
         self.normalizers = list(normalizers or [])
         self.prefix = ["<{language}>"] if prefix is None else list(prefix)
         self.suffix = ["</s>"] if suffix is None else list(suffix)
@@ -180,7 +185,7 @@ class TextField(Described):
 
     def pieces(self, row: Row, text: str | None = None) -> list[int]:
         """Return the ids of the text's pieces, without symbols; see :meth:`parts`."""
-        return self.tokenizer.encode(self.text(row) if text is None else text)
+        return self.tokenizer.encode(self.text(row) if text is None else text)[: self.maximum_pieces]
 
     def inner(self, ids: list[int]) -> list[int]:
         """Return the ids of the pieces of a whole row's ids: without the symbols before and behind them."""
@@ -199,7 +204,7 @@ class TextField(Described):
 
     def length(self, row: Row) -> int:
         """Return the number of ids, L."""
-        return self.overhead + len(self.tokenizer.encode(self.text(row)))
+        return int(self._framed(np.array(len(self.tokenizer.encode(self.text(row))))))
 
     def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
         """Return the numbers of ids, -1 where there is no text; those of large manifests are kept in a sidecar.
@@ -208,8 +213,7 @@ class TextField(Described):
             DataError: naming the manifest, if a text cannot be tokenised.
         """
         if not isinstance(rows, Manifest):
-            counts = self._count(self.texts(rows), [row.get(self.language_column) for row in rows])
-            return np.where(counts < 0, -1, counts + self.overhead)
+            return self._framed(self._count(self.texts(rows), [row.get(self.language_column) for row in rows]))
 
         def count() -> np.ndarray:
             languages = _strings(rows, self.language_column) if self.normalizers else [None] * len(rows)
@@ -218,8 +222,7 @@ class TextField(Described):
             except DataError as error:
                 raise DataError(f"{rows.path}: column {self.column!r}: {error}") from error
 
-        counts = kept_counts(rows, key=self.fingerprint, column=self.column, count=count, folder=folder)
-        return np.where(counts < 0, -1, counts + self.overhead)
+        return self._framed(kept_counts(rows, key=self.fingerprint, column=self.column, count=count, folder=folder))
 
     def texts(self, rows: Rows) -> list[str | None]:
         """Return the texts of all rows as they were given, None where there is none.
@@ -235,6 +238,11 @@ class TextField(Described):
 
     def _normalise(self, text: str, language: str | None) -> str:
         return apply(self.normalizers, text, language)
+
+    def _framed(self, counts: np.ndarray) -> np.ndarray:
+        """Return the numbers of ids of texts with so many pieces, -1 where there is no text."""
+        read = counts if self.maximum_pieces is None else np.minimum(counts, self.maximum_pieces)
+        return np.where(counts < 0, -1, read + self.overhead)
 
     def _count(self, texts: Sequence[str | None], languages: Sequence[str | None]) -> np.ndarray:
         if self.normalizers:

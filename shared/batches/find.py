@@ -40,20 +40,21 @@ def directions(
         sources: language codes.
         targets: language codes.
         pivot: keep only the directions from and to this language, as in a corpus around English; None keeps all.
-        pairs: the directions themselves, (source, target), in place of each source with each other target.
+        pairs: the directions themselves, (source, target), in place of each source with each other target; a pair may
+            be of one language, where a text is written in its own, such as a summary.
         without: directions that are left out, to be tested without training on them.
 
     Raises:
-        UsageError: for a pair that is not of a source and another target, a pivot that is neither, or no direction.
+        UsageError: for a pair that is not of a source and a target, a pivot that is neither, or no direction.
     """
     every = [(source, target) for source in sources for target in targets if source != target]
     if pivot is not None and pivot not in (*sources, *targets):
         raise UsageError(f"pivot must be one of the languages {', '.join([*sources, *targets])}, not {pivot!r}")
     for given in (pairs or (), without):
         for pair in given:
-            if isinstance(pair, str) or tuple(pair) not in every:
+            if isinstance(pair, str) or len(pair) != 2 or pair[0] not in sources or pair[1] not in targets:
                 raise UsageError(
-                    f"a pair must be of a source language ({', '.join(sources)}) and another target language "
+                    f"a pair must be of a source language ({', '.join(sources)}) and a target language "
                     f"({', '.join(targets)}), not {pair!r}"
                 )
     if pairs is not None:

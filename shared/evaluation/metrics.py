@@ -27,6 +27,12 @@ and CER, whose denominator it would not enter; for the others, which sacreBLEU d
 "accuracy" is the share of labels that are right, and "entity_f1" the F measure of entities, as conlleval and seqeval
 count them (Tjong Kim Sang and De Meulder 2003); where a text has labels of words, there must be as many as words.
 
+"rouge1", "rouge2" and "rougeL" (Lin 2004) are computed by Google's rouge-score: the mean of the F measures of all
+texts, each against the reference that is best for it. Its tokenizer keeps nothing but ASCII letters and digits, so it
+is taken for English, with Porter's stems, as in ROUGE-1.5.5 with ``-m``. In other languages words are those of WER
+without stems, and in languages without spaces characters are words (NCLS: Zhu et al. 2019). "rougeL" is that of whole
+texts; the ROUGE-L of papers on summaries of several sentences joins those of its sentences, and is somewhat higher.
+
 Legend: S sentences, K counts of a sentence.
 """
 
@@ -43,6 +49,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dragoman.shared.errors import DataError
+from dragoman.shared.machine.extras import require
 from dragoman.shared.text import languages
 from dragoman.shared.text.case import base
 from dragoman.shared.text.normalise import Policy
@@ -307,6 +314,45 @@ def f_measure(totals: np.ndarray) -> np.ndarray:
     return 200 * totals[..., 0] / np.maximum(found_and_wanted, 1)
 
 
+# -- summaries ------------------------------------------------------------------------------------------------------
+
+
+class RougeMetric:
+    """Words or pairs of words in common ("rouge1", "rouge2"), and words in the same order ("rougeL")."""
+
+    def __init__(self, name: str, sets: list[Any], language: str) -> None:
+        require("rouge_score", "summaries", f"the metric {name}")
+        from rouge_score.rouge_scorer import RougeScorer
+
+        self.name = name
+        self._sets = sets
+        english = base(language) == "en"
+        self._scorer = RougeScorer([name], use_stemmer=True, tokenizer=None if english else _Words(language))
+        tokens = "tok:rouge|stem:porter"
+        if not english:
+            unit = "words" if languages.spaced(language) else "characters"
+            tokens = f"tok:{unit}|norm:nopunct+lower|lang:{base(language)}"
+        self._signature = f"{name}|f:mean|{tokens}|rouge-score:{version('rouge-score')}"
+
+    def count(self, hypotheses: Sequence[str]) -> Counts:
+        """Return the F measure of each text, and 1 for it; (S, 2)."""
+        wanted = ([composed(line) for line in lines if line is not None] for lines in zip(*self._sets, strict=True))
+        scores = map(self._scorer.score_multi, wanted, map(composed, hypotheses))
+        values = np.array([(score[self.name].fmeasure, 1) for score in scores], dtype=np.float64)
+        return Counts(self.name, self._signature + _form_of(*self._sets, hypotheses), values, rate)
+
+
+class _Words:
+    """The tokenizer that rouge-score asks for the words of a text, in the place of its own."""
+
+    def __init__(self, language: str) -> None:
+        self._language = language
+
+    def tokenize(self, text: str) -> list[str]:
+        words = SPOKEN(text, self._language)
+        return words.split() if languages.spaced(self._language) else [*_without_spaces(words)]
+
+
 def unknown(metric: str) -> str:
     """Return what to say of a metric that is not among ``METRICS``."""
     if metric.lower().startswith("comet"):
@@ -319,6 +365,7 @@ METRICS: dict[str, Callable[[str, list[Any], str], Metric]] = {
     **dict.fromkeys(("bleu", "bleu_lc", "bleu_bare", "spbleu", "chrf", "chrf++", "ter"), SacreMetric),
     **dict.fromkeys(("wer", "cer", "wer_raw", "cer_raw"), EditRate),
     **dict.fromkeys(("accuracy", "entity_f1"), LabelMetric),
+    **dict.fromkeys(("rouge1", "rouge2", "rougeL"), RougeMetric),
 }
 HIGHER_IS_BETTER = {
     "accuracy",
@@ -332,5 +379,8 @@ HIGHER_IS_BETTER = {
     "comet",
     "cosine",
     "retrieval",
+    "rouge1",
+    "rouge2",
+    "rougeL",
     "word_f",
 }

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 
-from icu4py.breakers import BaseBreaker, CharacterBreaker, LineBreaker
+from icu4py.breakers import BaseBreaker, CharacterBreaker, LineBreaker, SentenceBreaker
 
 from dragoman.shared.text import languages
 
@@ -30,6 +30,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def characters(text: str) -> list[str]:
     """Return the characters of a text as a reader sees them, signs with all their marks; joined, they are the text."""
     return list(text) if text.isascii() else list(_segments(CharacterBreaker, text))
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text, with the spaces behind them; joined, they are the text (UAX 29)."""
+    return list(_segments(SentenceBreaker, text))
 
 
 def breakable(text: str) -> list[str]:

@@ -24,7 +24,7 @@ SIZES = {"train": 24, "dev": 4, "tst-COMMON": 4, "tst-HE": 4, "text": 60}
 
 
 #: The languages of the help that recipes read, beside English.
-OF_HELP = ["fi", "de", "fr", "es", "it", "cs", "ru", "hi", "ko"]
+OF_HELP = ["fi", "de", "fr", "es", "it", "cs", "ru", "hi", "ko", "zh"]
 PROGRAMS = "swriter", "scalc"
 
 
@@ -122,12 +122,13 @@ def write_ted(root, almanac):
 def write_help(root, almanac):
     """Write pages of LibreOffice's help; sentences in one language stand for all others."""
     texts = {code: _lines(almanac, "train", code if code in ("en", "de") else "fr") for code in ("en", *OF_HELP)}
-    names = [f"{PROGRAMS[number % 2]}/page{number}" for number in range(200)]
+    names = [f"{PROGRAMS[number % 2]}/page{number}" for number in range(300)]
     dev, test, train = ([n for n in names if split_of(n) == split] for split in ("dev", "test", "train"))
     for code, lines in texts.items():
         pages = {
             name: {
-                f"par_id{place}": f"{code} {lines[(3 * number + place) % len(lines)]} {number}" for place in range(3)
+                f"{'par' if place else 'hd'}_id{place}": f"{code} {lines[(3 * number + place) % len(lines)]} {number}"
+                for place in range(3)
             }
             for number, name in enumerate([*dev[:2], *test[:2], *train[:80]])
         }

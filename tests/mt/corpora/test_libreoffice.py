@@ -34,7 +34,8 @@ def write(root, language, pages):
         path = root / "usr/share/libreoffice/help" / language / "text" / f"{name}.html"
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, dict):
-            content = "".join(f'<p id="{key}" class="paragraph">{text}</p>\n' for key, text in content.items())
+            tags = {key: "h2" if key.startswith("hd") else "p" for key in content}
+            content = "".join(f'<{tags[key]} id="{key}">{text}</{tags[key]}>\n' for key, text in content.items())
         page = f'<!DOCTYPE html><html><head><meta charset="x-odd"><title>Not this</title></head><body>\n{content}'
         body = page.replace("<body>", '<body><p id="before">Menu</p><div id="DisplayArea">')
         path.write_text(f'{body}</div><footer><p id="bm_module">Module</p></footer></body></html>', encoding="utf-8")

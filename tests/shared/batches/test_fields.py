@@ -50,6 +50,22 @@ def test_text_stands_between_its_symbols(tokenizer: SentencePieceTokenizer) -> N
     assert (field.side, field.overhead, field.padding) == ("target", 2, tokenizer.pad)
 
 
+def test_a_long_text_is_read_as_far_as_it_is_to_be(tokenizer: SentencePieceTokenizer, tmp_path: Path) -> None:
+    """Between its symbols, by a row, and by the lengths of rows and of a manifest; a model folder says how far."""
+    rows = [ROW | {"id": f"r{n}", "target_text": "Guten Tag " * n} for n in (1, 2, 9)]
+    manifest = Manifest.write(tmp_path / "m.arrow", [*rows, ROW | {"id": "r", "target_text": None}])
+    whole = TextField(tokenizer=tokenizer)
+    all_ids = [whole(row, RNG).tolist() for row in rows]
+    cut = len(all_ids[1]) - 2
+    field = TextField(tokenizer=tokenizer, maximum_pieces=cut)
+    assert f"'maximum_pieces': {cut}" in str(describe(field))
+    ids = [field(row, RNG).tolist() for row in rows]
+    assert ids == [all_ids[0], all_ids[1], [*all_ids[2][: cut + 1], tokenizer.eos]] and cut < len(all_ids[2]) - 2
+    assert field.lengths(rows).tolist() == [len(one) for one in ids] == [field.length(row) for row in rows]
+    assert whole.lengths(manifest).tolist() == [*map(len, all_ids), -1]  # counts that are kept are those of whole texts
+    assert field.lengths(manifest).tolist() == [*map(len, ids), -1]
+
+
 def test_languages_in_symbols(tokenizer: SentencePieceTokenizer) -> None:
     prefix = ["<{source_language}>", "<{target_language}>", "<sep>"]
     field = TextField(column="source_text", tokenizer=tokenizer, prefix=prefix, suffix=[])

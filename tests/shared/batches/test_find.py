@@ -37,6 +37,7 @@ def test_directions_are_all_those_of_a_pivot_or_a_list_of_pairs():
     assert directions(codes, codes, pivot="en") == around
     assert directions(codes, codes, pairs=[["fr", "de"], ["en", "de"], ["fr", "de"]]) == [("fr", "de"), ("en", "de")]
     assert directions(["en"], ["en"]) == []  # a monolingual corpus
+    assert directions(codes, codes, pairs=[["en", "en"], ["en", "de"]]) == [("en", "en"), ("en", "de")]  # of summaries
     assert directions(codes, codes, without=[["en", "de"]]) == [
         pair for pair in directions(codes, codes) if pair != ("en", "de")
     ]
@@ -50,7 +51,8 @@ def test_directions_are_all_those_of_a_pivot_or_a_list_of_pairs():
     ("given", "message"),
     [
         ({"pivot": "it"}, "pivot must be one of the languages de, en, de, fr, not 'it'"),
-        ({"pairs": [["fr", "de"]]}, r"a pair must be of a source language \(de, en\) and another target language"),
+        ({"pairs": [["fr", "de"]]}, r"a pair must be of a source language \(de, en\) and a target language"),
+        ({"pairs": [["en"]]}, r"not \['en'\]"),
         ({"pairs": ["de-fr"]}, "not 'de-fr'"),
         ({"pairs": [["en", "fr"]], "pivot": "de"}, "there is no direction between"),
     ],

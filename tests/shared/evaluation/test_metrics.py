@@ -206,7 +206,7 @@ def test_metrics_that_there_are_not() -> None:
         )
     assert unknown("blue") == (
         "unknown metric 'blue'; known are bleu, bleu_lc, bleu_bare, spbleu, chrf, chrf++, ter, "
-        "wer, cer, wer_raw, cer_raw, accuracy, entity_f1"
+        "wer, cer, wer_raw, cer_raw, accuracy, entity_f1, rouge1, rouge2, rougeL"
     )
 
 

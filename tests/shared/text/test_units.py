@@ -7,7 +7,16 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.shared.text.units import breakable, characters, display_words, fitting, in_run, is_inside, joined
+from dragoman.shared.text.units import (
+    breakable,
+    characters,
+    display_words,
+    fitting,
+    in_run,
+    is_inside,
+    joined,
+    sentences,
+)
 
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
 PARTS = ["a", "é", "e\u0301", "我", "。", "ค", "\u0e37\u0e48", " ", FAMILY, "🇩🇪", "\ud800", "한", "9"]
@@ -16,7 +25,7 @@ TEXTS = st.lists(st.sampled_from(PARTS)).map("".join)
 
 @given(TEXTS)
 def test_parts_put_together_are_the_text(text):
-    assert "".join(characters(text)) == "".join(breakable(text)) == text
+    assert "".join(characters(text)) == "".join(breakable(text)) == "".join(sentences(text)) == text
     assert "".join(fitting(text, 3)) == text
     for spaced in (True, False):
         assert "".join(display_words(text, spaced=spaced)) == " ".join(text.split())
@@ -124,3 +133,8 @@ def test_white_space_around_texts_is_left_out():
     assert joined(["我", "New"], "zh") == "我New"
     assert joined(["ຂ້ອຍ", "ກິນ"], "lo") == "ຂ້ອຍ ກິນ"
     assert joined(["ຂ້ອຍ", "ກິນ"], "lo", words=True) == "ຂ້ອຍກິນ"
+
+
+def test_sentences_have_the_spaces_behind_them():
+    assert sentences("Er kam 😀. Sie ging!  Warum? ") == ["Er kam 😀. ", "Sie ging!  ", "Warum? "]
+    assert sentences("他来了。为什么？") == ["他来了。", "为什么？"] and sentences("") == []
