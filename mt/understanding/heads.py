@@ -1,6 +1,6 @@
-"""From the states of an encoder to scores of labels, and what is trained: of whole texts, and of words.
+"""From the states of an encoder to scores of labels, and what is trained: of whole texts, of words, of spans.
 
-Legend: B texts, L tokens, W words, C labels, D width.
+Legend: B texts, L tokens, W words or windows, C labels, D width.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dragoman.mt.understanding.spans import windows_of
 from dragoman.shared.batch import Batch
 from dragoman.shared.described import Described
 from dragoman.shared.generator import Encoding
@@ -19,7 +20,7 @@ from dragoman.shared.nn.linear import Linear
 from dragoman.shared.nn.translator import MEMORY
 from dragoman.shared.objectives.masked import at_places
 from dragoman.shared.objectives.objective import Term
-from dragoman.shared.objectives.parts import Part, check_head
+from dragoman.shared.objectives.parts import Encode, Part, check_head
 from dragoman.shared.padded import Padded
 from dragoman.shared.ranges import NonNegativeFloat, PositiveInt, ShareBelowOne
 
@@ -90,6 +91,24 @@ class WordLabelHead(Described, nn.Module):
         return self.output(dropout(states, self.dropout, self.training))
 
 
+class SpanHead(Described, nn.Module):
+    """Scores of each token as the first and as the last one of an answer (Devlin et al. 2019, section 4.2).
+
+    Args:
+        width: D.
+    """
+
+    def __init__(self, *, width: PositiveInt) -> None:
+        super().__init__()
+        self.output = Linear(width, 2)
+        nn.init.normal_(self.output.weight, std=0.02)
+        nn.init.zeros_(self.output.bias)
+
+    def forward(self, states: Padded) -> Tensor:
+        """Return logits (B, L, 2) of states (B, L, D), -inf for padding."""
+        return self.output(states.values).float().masked_fill(~states.mask[..., None], -torch.inf)
+
+
 def label_logits(model: Any, batch: Batch, encoding: Encoding, head: str, field: str) -> Tensor:
     """Return what a head of a model says: (B, C), or of words (B, W, C), which stand at ``<field>.places``."""
     module, states = model.heads[head], encoding.memories[MEMORY]
@@ -146,3 +165,50 @@ class LabelCrossEntropy(Part):
         count = labels.lengths.sum()
         right = (flat.argmax(-1) == wanted).sum()
         return {self.labels: Term(loss, count, self.weight), f"{self.labels}_accuracy": Term(right, count, 0.0)}
+
+
+class SpanCrossEntropy(Part):
+    """Half the cross entropy of an answer's first token and of its last one, per window.
+
+    As ``ForQuestionAnswering`` of transformers has it, which lets padding have probability, too. Reads what a
+    :class:`~dragoman.mt.understanding.spans.WindowsField` and an ``AnswerField`` make of rows. Terms: the name of the
+    latter (nats), and reported only, that with "_accuracy" behind it: windows in which both are right.
+
+    Args:
+        head: name of a :class:`SpanHead` in ``model.heads``.
+        labels: the batch field with the places of answers.
+        source: the batch field with the windows.
+        weight: factor of the term in the loss.
+    """
+
+    def __init__(
+        self, *, head: str = "label", labels: str = "label", source: str = "source", weight: NonNegativeFloat = 1.0
+    ) -> None:
+        super().__init__(source=source)
+        self.head = head
+        self.labels = labels
+        self.field = source
+        self.weight = weight
+
+    def check(self, model: Any) -> None:
+        """Raise UsageError if the model lacks the head."""
+        check_head(model, self.head)
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the number of windows, which is the count of both terms."""
+        count = batch[self.labels].lengths.sum()
+        return {self.labels: count, f"{self.labels}_accuracy": count}
+
+    def evaluate(self, model: Any, batch: Batch, encode: Encode) -> dict[str, Term]:
+        """Encode the windows, and compare the head's scores with the places of answers."""
+        labels = batch[self.labels]
+        wanted = labels.values[labels.mask]  # (W, 2)
+        encoding = model.encode(windows_of(batch, self.field), self.field)
+        logits = model.heads[self.head](encoding.memories[MEMORY])
+        losses = F.cross_entropy(logits, wanted, reduction="none")  # (W, 2): tokens are the classes
+        right = (logits.argmax(1) == wanted).all(1).sum()
+        count = labels.lengths.sum()
+        return {
+            self.labels: Term(losses.sum() / 2, count, self.weight),
+            f"{self.labels}_accuracy": Term(right, count, 0.0),
+        }
