@@ -27,13 +27,20 @@ and CER, whose denominator it would not enter; for the others, which sacreBLEU d
 "accuracy" is the share of labels that are right, and "entity_f1" the F measure of entities, as conlleval and seqeval
 count them (Tjong Kim Sang and De Meulder 2003); where a text has labels of words, there must be as many as words.
 
+"exact_match" and "answer_f1" compare answers as SQuAD's script does (Rajpurkar et al. 2016, section 6.1): without case,
+ASCII punctuation and the English articles, in whatever language, each with the reference that is nearest to it.
+"exact_match_local" and "answer_f1_local" do so without any punctuation and without the articles of the language, and
+Chinese by characters, as MLQA's script does (Lewis et al. 2020, ACL).
+
 Legend: S sentences, K counts of a sentence.
 """
 
 from __future__ import annotations
 
 import re
+import string
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -307,6 +314,66 @@ def f_measure(totals: np.ndarray) -> np.ndarray:
     return 200 * totals[..., 0] / np.maximum(found_and_wanted, 1)
 
 
+# -- answers --------------------------------------------------------------------------------------------------------
+
+
+def _any_of(words: str) -> str:
+    return rf"\b(?:{'|'.join(words.split())})\b"
+
+
+#: What of a text is no word of an answer, by language; "ال" wherever it stands.
+ARTICLES = {
+    "ar": "ال",
+    "de": _any_of("ein eine einen einem eines einer der die das den dem des"),
+    "en": _any_of("a an the"),
+    "es": _any_of("un una unos unas el la los las"),
+    "hi": "",
+    "vi": _any_of("của là cái chiếc những"),
+    "zh": "",
+}
+
+
+class AnswerMetric:
+    """Answers to questions: "exact_match", "answer_f1", and these with "_local" behind."""
+
+    def __init__(self, name: str, sets: list[Any], language: str) -> None:
+        self.name = name
+        self._exact = name.startswith("exact")
+        self._local = name.endswith("_local")
+        self._language = base(language) if self._local else "en"
+        if self._language not in ARTICLES:
+            raise DataError(f"{name} is defined for {', '.join(ARTICLES)}, not {language}")
+        self._sets = sets
+        self._expected = [
+            [self._words(line) for line in lines if line is not None] for lines in zip(*sets, strict=True)
+        ]
+
+    def count(self, hypotheses: Sequence[str]) -> Counts:
+        """Count the best score of each answer, 0 to 1, and answers; (S, 2)."""
+        compare = list.__eq__ if self._exact else _overlap
+        words = map(self._words, hypotheses)
+        best = [
+            max(compare(found, each) for each in wanted) for found, wanted in zip(words, self._expected, strict=True)
+        ]
+        signature = f"answers|norm:{f'mlqa|lang:{self._language}' if self._local else 'squad'}"
+        values = np.stack([np.array(best, dtype=np.float64), np.ones(len(best))], axis=1)
+        return Counts(self.name, signature + _form_of(*self._sets, hypotheses), values, rate)
+
+    def _words(self, line: str) -> list[str]:
+        signs = (sign for sign in composed(line).lower() if not self._is_punctuation(sign))
+        text = re.sub(ARTICLES[self._language] or "$^", " ", "".join(signs))
+        return (re.sub("([\u4e00-\u9fa5])", r" \1 ", text) if self._language == "zh" else text).split()
+
+    def _is_punctuation(self, sign: str) -> bool:
+        return sign in string.punctuation or (self._local and unicodedata.category(sign).startswith("P"))
+
+
+def _overlap(found: list[str], wanted: list[str]) -> float:
+    """Return the F measure of words."""
+    same = (Counter(found) & Counter(wanted)).total()
+    return 2 * same / (len(found) + len(wanted)) if same else 0.0
+
+
 def unknown(metric: str) -> str:
     """Return what to say of a metric that is not among ``METRICS``."""
     if metric.lower().startswith("comet"):
@@ -319,10 +386,15 @@ METRICS: dict[str, Callable[[str, list[Any], str], Metric]] = {
     **dict.fromkeys(("bleu", "bleu_lc", "bleu_bare", "spbleu", "chrf", "chrf++", "ter"), SacreMetric),
     **dict.fromkeys(("wer", "cer", "wer_raw", "cer_raw"), EditRate),
     **dict.fromkeys(("accuracy", "entity_f1"), LabelMetric),
+    **dict.fromkeys(("exact_match", "answer_f1", "exact_match_local", "answer_f1_local"), AnswerMetric),
 }
 HIGHER_IS_BETTER = {
     "accuracy",
+    "answer_f1",
+    "answer_f1_local",
     "entity_f1",
+    "exact_match",
+    "exact_match_local",
     "bleu",
     "bleu_lc",
     "bleu_bare",
