@@ -77,8 +77,8 @@ def prepare(
         typer.Argument(
             help="of speech: mustc, mtedx, covost2, fleurs, europarl_st, librispeech, librilight, parquet, nemo, "
             "lhotse, kaldi, fairseq_s2t, tsv; of text: moses, monolingual, wmt, iwslt, ted, libreoffice, gettext, tmx, "
-            "xliff; of labels: xnli, paws_x, wikiann, universal_dependencies, help_programs; made on the spot: "
-            "almanac; or one that a package provides"
+            "xliff; of labels: xnli, paws_x, wikiann, universal_dependencies, help_programs; of answers: squad, xquad, "
+            "mlqa, tydiqa; made on the spot: almanac; or one that a package provides"
         ),
     ],
     root: Annotated[Path, typer.Option(help="folder that holds the corpus")],
