@@ -85,10 +85,10 @@ class HeadedSystem(System):
         [field] = self.inputs.values()
         columns = getattr(field, "columns", ["source_text"])
         texts = row["source_text"].split("\t") if len(columns) > 1 else [row["source_text"]]
-        if len(texts) != len(columns):
+        if len(texts) != len(columns) and not (len(texts) == 1 and getattr(field, "alone", False)):
             wanted = " and ".join(column.removesuffix("_text") for column in columns)
             raise DataError(f"{row['id']!r}: this system reads {wanted}, with a tab between them")
-        return row | dict(zip(columns, texts, strict=True))
+        return row | dict(zip(columns, texts, strict=False))
 
     def translate_batch(
         self, batch: Batch, search: AnySearch, *, forced: Sequence[Sequence[int]] | None = None

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from dragoman.shared.batches.fields import Rows, TextField
-from dragoman.shared.batches.manifest import Row
+from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.described import Described
 from dragoman.shared.errors import DataError, UsageError, shortened
 from dragoman.shared.text.normalise import Normalizer
@@ -116,6 +116,7 @@ class PairField(TextField):
         suffix: symbols behind the second.
         types: tell the second text from the first, as BERT does: the batch gets ``<name>.types``, 0 up to what is
             between the texts, and 1 behind it.
+        alone: rows may lack the second text; then the first is read by itself.
         normalizers: of both.
     """
 
@@ -131,6 +132,7 @@ class PairField(TextField):
         between: list[str] | None = None,
         suffix: list[str] | None = None,
         types: bool = False,
+        alone: bool = False,
         normalizers: list[Normalizer] | None = None,
     ) -> None:
         super().__init__(
@@ -142,6 +144,7 @@ class PairField(TextField):
             language_column=language_column,
         )
         self.types = types
+        self.alone = alone
         self._second = TextField(
             column=second_column,
             tokenizer=tokenizer,
@@ -156,6 +159,11 @@ class PairField(TextField):
         """The columns of the texts, in the order in which users give them."""
         return [self.column, self._second.column]
 
+    @property
+    def between(self) -> list[str]:
+        """The symbols between the texts."""
+        return self._second.prefix
+
     def __call__(self, row: Row, rng: np.random.Generator) -> Tensor | dict[str, Tensor]:  # type: ignore[override]
         """Return ids (L,) int64, or with types these and the types (L,) int64.
 
@@ -169,17 +177,29 @@ class PairField(TextField):
     def parts(self, row: Row, text: str | None = None) -> tuple[list[int], list[int], list[int]]:
         """Return the ids of the symbols before the texts, of both with what is between them, and of those behind."""
         prefix, pieces, suffix = super().parts(row, text)
+        if self._lacks_second(row):
+            return prefix, pieces, suffix
         between, second, _ = self._second.parts(row)
         return prefix, [*pieces, *between, *second], suffix
 
     def length(self, row: Row) -> int:
         """Return the number of ids, L."""
-        return int(self._together(np.array(super().length(row)), np.array(self._second.length(row))))
+        second = -1 if self._lacks_second(row) else self._second.length(row)
+        return int(self._both(np.array(super().length(row)), np.array(second)))
 
     def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
-        """Return the numbers of ids, -1 where one of the texts is missing."""
-        one, other = super().lengths(rows, folder), self._second.lengths(rows, folder)
-        return np.where((one < 0) | (other < 0), -1, self._together(one, other))
+        """Return the numbers of ids, -1 where one of the texts is missing that must not be."""
+        if self.alone and isinstance(rows, Manifest) and self._second.column not in rows.columns:
+            return super().lengths(rows, folder)
+        return self._both(super().lengths(rows, folder), self._second.lengths(rows, folder))
+
+    def _both(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Return the numbers of ids of pairs by those of their texts, -1 for a text that is missing."""
+        both = np.where((one < 0) | (other < 0), -1, self._together(one, other))
+        return np.where(other < 0, one, both) if self.alone else both
+
+    def _lacks_second(self, row: Row) -> bool:
+        return self.alone and row.get(self._second.column) is None
 
     def _together(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         """Return the number of ids of two texts, each with its symbols."""
@@ -193,6 +213,8 @@ class PairField(TextField):
             second: the pieces of the second, if they are known.
         """
         prefix, first, suffix = TextField.parts(self, row)
+        if self._lacks_second(row):
+            return [*prefix, *first, *suffix], []
         between, pieces, _ = self._second.parts(row, None if second is None else "")
         return [*prefix, *first, *between], [*(pieces if second is None else second), *suffix]
 
