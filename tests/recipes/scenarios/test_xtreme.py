@@ -10,6 +10,7 @@ from dragoman.runs.running import run_recipe
 from dragoman.shared.systems.reading_model import ReadingModel
 from tests.recipes.test_waveform import QUICK
 from tests.recipes.xlmr import save_masked_model
+from tests.small import system, tokenizer, translator
 
 PAIR = "id\tsentence1\tsentence2\tlabel\n" + "".join(f"{n}\tein Hund {n}\tdie Katze {n}\t{n % 2}\n" for n in range(9))
 ANSWERS = [{"text": "schläft", "answer_start": 10}, {"text": "Hund", "answer_start": 4}]
@@ -84,13 +85,31 @@ def test_a_task_is_learned_in_one_language_and_tested_in_others(task, encoder, t
         metrics = {f"{name}{'_local' * (task == 'mlqa')}" for name in ("exact_match", "answer_f1")}
     split = "dev" if task == "tydiqa" else "test"
     assert {row["split"]: {*row["scores"]} for row in rows} == {f"en/{split}": metrics, f"de/{split}": metrics}
-    system = System.load(output / "average" / "model")
+    learned = System.load(output / "average" / "model")
     imported = ReadingModel.load(encoder).model.encoder.state_dict()
-    for name, value in system.model.encoder.state_dict().items():  # two updates of 2e-5 at most
+    for name, value in learned.model.encoder.state_dict().items():  # two updates of 2e-5 at most
         torch.testing.assert_close(value, imported[name], atol=1e-4, rtol=0)
     if task in ("panx", "udpos"):
-        assert len(system.translate("der Hund hier", source_language="de").split()) == 3
+        assert len(learned.translate("der Hund hier", source_language="de").split()) == 3
     if task in ANSWERED:
-        assert system.translate(f"Wer schläft?\t{TEXT}", source_language="de") in TEXT
+        assert learned.translate(f"Wer schläft?\t{TEXT}", source_language="de") in TEXT
     if task in ("xnli", "paws_x"):
-        assert system.translate("ein Hund\tdie Katze", source_language="de") in system.output.tokenizer.labels
+        assert learned.translate("ein Hund\tdie Katze", source_language="de") in learned.output.tokenizer.labels
+
+
+@pytest.mark.recipes
+def test_an_encoder_decoder_reads_on_both_sides(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_corpus("xnli", tmp_path / "corpus")
+    torch.manual_seed(7)
+    translating = system(tokenizer(["Es", "Das", "A", "B"]), translator(tokenizer(["Es", "Das", "A", "B"])))
+    translating.save(tmp_path / "translator")
+    keys = QUICK | {"encoder_folder": "translator", "data_folder": "corpus", "test_languages": ["en", "de"]}
+    keys |= {"updates": 2, "validate_every": 1, "arm": "both_sides"}
+    output = run_recipe(Recipe.load("xtreme/xnli", keys), command="a test").output
+    learned = System.load(output / "average" / "model").model
+    assert learned.heads["label"].pooling == "last"
+    for part in ("encoder", "decoder"):
+        before = getattr(translating.model, part).state_dict()
+        for name, value in getattr(learned, part).state_dict().items():
+            torch.testing.assert_close(value, before[name], atol=1e-4, rtol=0)
