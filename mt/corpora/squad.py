@@ -91,7 +91,7 @@ class Squad(OneLanguage[Path]):
                     yield Unusable(f"answer {shortened(answers[0])!r} does not stand in its text", path, id=id)
                     continue
                 passed[LOST] += 1
-            row = {"id": id, "source_text": text, "source_language": self.language}
+            row: dict[str, Any] = {"id": id, "source_text": text, "source_language": self.language}
             row |= {"question_text": question["question"], "question_language": self._question_language}
             row |= {"answer_text": answers[0], "answer_start": start}
             row |= {f"answer_text_{n}": answers[n] if n < len(answers) else None for n in range(1, further)}

@@ -9,8 +9,6 @@ Legend: B texts, L tokens, D width.
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 from torch import nn
 
@@ -96,7 +94,7 @@ def read_on_both_sides(*, system: System, heads: dict[str, nn.Module] | None = N
         raise UsageError("a text can be read on both sides only if they have one tokenizer")
     return BothSides(
         embeddings={"source": model.embeddings["source"]},
-        encoder=cast(Encoder, model.encoder),
+        encoder=model.encoder,
         target_embedding=model.target_embedding,
         decoder=model.decoder,
         heads=heads,

@@ -5,7 +5,7 @@ Legend: B texts, L tokens, W words or windows, C labels, D width.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -109,6 +109,15 @@ class SpanHead(Described, nn.Module):
         return self.output(states.values).float().masked_fill(~states.mask[..., None], -torch.inf)
 
 
+class HeadNames(TypedDict, total=False):
+    """The arguments of :class:`HeadPart`."""
+
+    head: str
+    labels: str
+    source: str
+    weight: NonNegativeFloat
+
+
 def label_logits(model: Any, batch: Batch, encoding: Encoding, head: str, field: str) -> Tensor:
     """Return what a head of a model says: (B, C), or of words (B, W, C), which stand at ``<field>.places``."""
     module, states = model.heads[head], encoding.memories[MEMORY]
@@ -117,67 +126,15 @@ def label_logits(model: Any, batch: Batch, encoding: Encoding, head: str, field:
     return module(states)
 
 
-class LabelCrossEntropy(Part):
-    """Cross entropy of labels, per label: those of texts, or of their words.
+class HeadPart(Part):
+    """Base class of parts that compare the scores of a head with a batch field.
 
-    Reads the batch field ``labels`` (B, 1), or (B, W). Terms: the field's name (nats), and reported only, that with
-    "_accuracy" behind it.
+    Terms: the field's name (nats), and reported only, that with "_accuracy" behind it.
 
     Args:
-        head: name of a :class:`LabelHead` or :class:`WordLabelHead` in ``model.heads``.
-        labels: the batch field with the labels.
+        head: its name in ``model.heads``.
+        labels: the batch field with what is right.
         source: the batch field that is labelled.
-        label_smoothing: the share of the probability that all C labels share (torch's definition).
-        weight: factor of the term in the loss.
-    """
-
-    def __init__(
-        self,
-        *,
-        head: str = "label",
-        labels: str = "label",
-        source: str = "source",
-        label_smoothing: ShareBelowOne = 0.0,
-        weight: NonNegativeFloat = 1.0,
-    ) -> None:
-        super().__init__(source=source)
-        self.head = head
-        self.labels = labels
-        self.field = source
-        self.label_smoothing = label_smoothing
-        self.weight = weight
-
-    def check(self, model: Any) -> None:
-        """Raise UsageError if the model lacks the head."""
-        check_head(model, self.head)
-
-    def counts(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the number of labels, which is the count of both terms."""
-        count = batch[self.labels].lengths.sum()
-        return {self.labels: count, f"{self.labels}_accuracy": count}
-
-    def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
-        """Compare the head's scores with the labels."""
-        labels = batch[self.labels]
-        logits = label_logits(model, batch, encoding, self.head, self.field).float()
-        flat, wanted = logits.flatten(0, -2), labels.values.flatten().masked_fill(~labels.mask.flatten(), -100)
-        loss = F.cross_entropy(flat, wanted, reduction="sum", label_smoothing=self.label_smoothing)
-        count = labels.lengths.sum()
-        right = (flat.argmax(-1) == wanted).sum()
-        return {self.labels: Term(loss, count, self.weight), f"{self.labels}_accuracy": Term(right, count, 0.0)}
-
-
-class SpanCrossEntropy(Part):
-    """Half the cross entropy of an answer's first token and of its last one, per window.
-
-    As ``ForQuestionAnswering`` of transformers has it, which lets padding have probability, too. Reads what a
-    :class:`~dragoman.mt.understanding.spans.WindowsField` and an ``AnswerField`` make of rows. Terms: the name of the
-    latter (nats), and reported only, that with "_accuracy" behind it: windows in which both are right.
-
-    Args:
-        head: name of a :class:`SpanHead` in ``model.heads``.
-        labels: the batch field with the places of answers.
-        source: the batch field with the windows.
         weight: factor of the term in the loss.
     """
 
@@ -195,9 +152,46 @@ class SpanCrossEntropy(Part):
         check_head(model, self.head)
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the number of windows, which is the count of both terms."""
+        """Return the number of labels, or of windows, which is the count of both terms."""
         count = batch[self.labels].lengths.sum()
         return {self.labels: count, f"{self.labels}_accuracy": count}
+
+    def _terms(self, batch: Batch, loss: Tensor, right: Tensor) -> dict[str, Term]:
+        """Return the terms of a loss and the number of what was right, both summed."""
+        count = batch[self.labels].lengths.sum()
+        return {self.labels: Term(loss, count, self.weight), f"{self.labels}_accuracy": Term(right, count, 0.0)}
+
+
+class LabelCrossEntropy(HeadPart):
+    """Cross entropy of labels, per label: those of texts, or of their words.
+
+    Reads the batch field ``labels`` (B, 1), or (B, W).
+
+    Args:
+        label_smoothing: the share of the probability that all C labels share (torch's definition).
+        **names: those of :class:`HeadPart`, whose head is a :class:`LabelHead` or :class:`WordLabelHead`.
+    """
+
+    def __init__(self, *, label_smoothing: ShareBelowOne = 0.0, **names: Unpack[HeadNames]) -> None:
+        super().__init__(**names)
+        self.label_smoothing = label_smoothing
+
+    def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
+        """Compare the head's scores with the labels."""
+        labels = batch[self.labels]
+        logits = label_logits(model, batch, encoding, self.head, self.field).float()
+        flat, wanted = logits.flatten(0, -2), labels.values.flatten().masked_fill(~labels.mask.flatten(), -100)
+        loss = F.cross_entropy(flat, wanted, reduction="sum", label_smoothing=self.label_smoothing)
+        return self._terms(batch, loss, (flat.argmax(-1) == wanted).sum())
+
+
+class SpanCrossEntropy(HeadPart):
+    """Half the cross entropy of an answer's first token and of its last one, per window.
+
+    As ``ForQuestionAnswering`` of transformers has it, which lets padding have probability, too. Reads what a
+    :class:`~dragoman.mt.understanding.spans.WindowsField` and an ``AnswerField`` make of rows, by a :class:`SpanHead`;
+    right are windows of which both tokens are. Arguments are those of :class:`HeadPart`.
+    """
 
     def evaluate(self, model: Any, batch: Batch, encode: Encode) -> dict[str, Term]:
         """Encode the windows, and compare the head's scores with the places of answers."""
@@ -206,9 +200,4 @@ class SpanCrossEntropy(Part):
         encoding = model.encode(windows_of(batch, self.field), self.field)
         logits = model.heads[self.head](encoding.memories[MEMORY])
         losses = F.cross_entropy(logits, wanted, reduction="none")  # (W, 2): tokens are the classes
-        right = (logits.argmax(1) == wanted).all(1).sum()
-        count = labels.lengths.sum()
-        return {
-            self.labels: Term(losses.sum() / 2, count, self.weight),
-            f"{self.labels}_accuracy": Term(right, count, 0.0),
-        }
+        return self._terms(batch, losses.sum() / 2, (logits.argmax(1) == wanted).all(1).sum())

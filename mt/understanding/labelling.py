@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.mt.understanding.heads import WordLabelHead, label_logits
-from dragoman.mt.understanding.labels import LabelField
 from dragoman.mt.understanding.spans import AnswerField, WindowsField, windows_of
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import Field, TextField
@@ -117,18 +116,11 @@ class LabellingSystem(HeadedSystem):
 
     written = "label"
 
-    def __init__(
-        self,
-        *,
-        model: nn.Module,
-        inputs: dict[str, Field],
-        output: LabelField,
-        source_languages: list[str],
-        head: str = "label",
-    ) -> None:
-        super().__init__(model=model, inputs=inputs, output=output, source_languages=source_languages, head=head)
-        labels_words = isinstance(cast(Any, model).heads[head], WordLabelHead)
-        self.pipeline = "token-classification" if labels_words else "text-classification"
+    @property
+    def pipeline(self) -> str:  # type: ignore[override]
+        """The Hub's name for labelling words or texts."""
+        of_words = isinstance(cast(Any, self.model).heads[self.head], WordLabelHead)
+        return "token-classification" if of_words else "text-classification"
 
     def labelled(self, batch: Batch, field: str, best: int) -> list[list[Hypothesis]]:
         """Return labels by their probability."""

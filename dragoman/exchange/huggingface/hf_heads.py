@@ -99,7 +99,8 @@ class HeadedEncoder(MaskedEncoder):
         pair = around | {"between": source.suffix if kind == "bert" else [*source.suffix, *source.suffix]}
         pair["types"] = kind == "bert" and self.config.need("type_vocab_size") > 1
         if self.task == SPANS:
-            most = min(WINDOW, model.embeddings["source"].positions.length)  # type: ignore[union-attr, operator]
+            embedding: Any = model.embeddings["source"]
+            most: int = min(WINDOW, embedding.positions.length)
             sizes = {"stride": min(STRIDE, most // 3), "longest_question": min(QUESTION, most // 3)}
             field: Any = named("WindowsField")(**pair, maximum=most, **sizes)
             return self._around(model, "AnsweringSystem", field, named("AnswerField")(source=field), languages)

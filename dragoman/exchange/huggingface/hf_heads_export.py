@@ -32,13 +32,13 @@ from dragoman.shared.text.normalise import effective
 TYPES = "embeddings.source.type_vector"
 
 
-def headed_system(system: SavedModel) -> System | None:
-    """Return the system if it is an encoder whose head labels texts or words, or finds spans."""
+def headed_system(system: SavedModel) -> Any:
+    """Return the system if it is an encoder whose head labels texts or words, or finds spans; else None."""
     headed = isinstance(system, System) and system.pipeline in CLASSES and isinstance(system.model, EncoderModel)
-    return cast(System, system) if headed else None
+    return system if headed else None
 
 
-def export_headed(system: System, out: Path) -> list[str]:
+def export_headed(system: Any, out: Path) -> list[str]:
     """Write an encoder with a head.
 
     Args:
@@ -68,7 +68,7 @@ def export_headed(system: System, out: Path) -> list[str]:
     return [f"{settings['architectures'][0]} ({kind})"]
 
 
-def _kind(system: System, padding: int) -> str:
+def _kind(system: Any, padding: int) -> str:
     """Return the model type that computes what the model does.
 
     Args:
@@ -80,7 +80,7 @@ def _kind(system: System, padding: int) -> str:
     """
     model = cast(EncoderModel, system.model)
     embedding, layer = model.embeddings["source"] if "source" in model.embeddings else None, plain_layer(model.encoder)
-    head = model.heads[system.head]  # type: ignore[attr-defined]
+    head = model.heads[system.head]
     if len(model.embeddings) > 1 or type(embedding) is not TextEmbedding:
         raise _refused(f"embeddings of {' and '.join(model.embeddings)} ({type(embedding).__name__})")
     positions, vectors = embedding.positions, embedding.type_vector
@@ -108,10 +108,10 @@ def _refused(part: str) -> UsageError:
     return UsageError(f"transformers has no native class for an encoder with {part}")
 
 
-def _settings(system: System, kind: str, field: TextField, order: list[int]) -> dict[str, Any]:
+def _settings(system: Any, kind: str, field: TextField, order: list[int]) -> dict[str, Any]:
     """Return the settings of the model."""
     model: Any = system.model
-    embedding, layer, head = model.embeddings["source"], model.encoder.layers[0], model.heads[system.head]  # type: ignore[attr-defined]
+    embedding, layer, head = model.embeddings["source"], model.encoder.layers[0], model.heads[system.head]
     activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     tokenizer = field.tokenizer
     settings: dict[str, Any] = {
@@ -152,11 +152,11 @@ def _types(model: Any, kind: str) -> Tensor:
     return rows.repeat(2, 1) if kind == "bert" and len(rows) == 1 else rows
 
 
-def _tensors(system: System, kind: str, order: Tensor) -> dict[str, Tensor]:
+def _tensors(system: Any, kind: str, order: Tensor) -> dict[str, Tensor]:
     """Return the tensors by their names there, with the rows of symbols in the order (V,) of their numbers there."""
     model, family = cast(EncoderModel, system.model), ENCODERS[kind]
     with_rows = {name for part in model.symbol_fields() for name in tensors_below(model, part)}
-    head, names = f"heads.{system.head}.", head_names(system.pipeline, kind)  # type: ignore[attr-defined]
+    head, names = f"heads.{system.head}.", head_names(system.pipeline, kind)
     tensors = {f"{family.prefix}embeddings.token_type_embeddings.weight": _types(model, kind)}
     for name, value in model.state_dict().items():
         if name.startswith(head):
@@ -200,7 +200,8 @@ def _write_tokenizer(
         ],
     )
     (folder / JSON).write_text(content.to_str(pretty=True), encoding="utf-8")
-    said = {name: tokenizer.symbol(tokenizer.id(ours)) for name, ours in NAMES.items() if ours in tokenizer.symbols}
+    names = {name: ours for name, ours in NAMES.items() if ours in tokenizer.symbols}
+    said: dict[str, Any] = {name: tokenizer.symbol(tokenizer.id(ours)) for name, ours in names.items()}
     offset = settings["pad_token_id"] + 1 if settings["model_type"] != "bert" else 0
     said |= {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     said |= {"model_max_length": settings["max_position_embeddings"] - offset}
