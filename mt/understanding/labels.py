@@ -112,7 +112,7 @@ class PairField(TextField):
         second_language_column: its language; by default that of the first.
         language_column: that of the first; see :class:`TextField`.
         prefix: symbols before the first text; see :class:`TextField`.
-        between: symbols between the texts: ``["</s>", "</s>"]`` for XLM-R, ``["[SEP]"]`` for BERT.
+        between: symbols between the texts: ``["</s>", "</s>"]`` for XLM-R, ``["</s>"]`` (its [SEP]) for BERT.
         suffix: symbols behind the second.
         types: tell the second text from the first, as BERT does: the batch gets ``<name>.types``, 0 up to what is
             between the texts, and 1 behind it.
