@@ -7,7 +7,7 @@ Sentences have a level of their own, seeds another, and outputs of one seed scat
 
 import numpy as np
 
-from dragoman.shared.evaluation.metrics import Counts, rate
+from dragoman.shared.evaluation.counts import Counts, rate
 from dragoman.shared.evaluation.significance import LEVEL, compare_seeds, paired_bootstrap
 
 PAIRS, SENTENCES, SAMPLES = 300, 200, 200

@@ -54,15 +54,19 @@ class Batch:
 
     def singly(self) -> Iterator[Batch]:
         """Yield each row as a batch of its own, padded as it is here."""
-        for row in range(len(self)):
+        return self.divided(1)
+
+    def divided(self, rows: int) -> Iterator[Batch]:
+        """Yield batches of so many rows, the last of the rest, padded as they are here."""
+        for start in range(0, len(self), rows):
+            some = slice(start, start + rows)
             yield replace(
                 self,
                 fields={
-                    name: Padded(padded.values[row : row + 1], padded.lengths[row : row + 1])
-                    for name, padded in self.fields.items()
+                    name: Padded(padded.values[some], padded.lengths[some]) for name, padded in self.fields.items()
                 },
-                languages={side: codes[row : row + 1] for side, codes in self.languages.items()},
-                ids=self.ids[row : row + 1],
+                languages={side: codes[some] for side, codes in self.languages.items()},
+                ids=self.ids[some],
             )
 
     def to(self, device: torch.device | str, non_blocking: bool = True) -> Batch:

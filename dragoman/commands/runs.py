@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.evaluation.metrics import METRICS, Counts
+from dragoman.shared.evaluation.counts import Counts
+from dragoman.shared.evaluation.metrics import METRICS
 from dragoman.shared.evaluation.outputs import Outputs
 from dragoman.shared.evaluation.results import of_run
 from dragoman.shared.evaluation.scores import TextScorer

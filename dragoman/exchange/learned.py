@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.evaluation.metrics import Counts
+from dragoman.shared.evaluation.counts import Counts
 
 
 class SegmentScorer(Protocol):

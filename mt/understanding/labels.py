@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from dragoman.shared.batches.fields import Rows, TextField
-from dragoman.shared.batches.manifest import Row
+from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.described import Described
 from dragoman.shared.errors import DataError, UsageError, shortened
 from dragoman.shared.text.normalise import Normalizer
@@ -110,9 +110,13 @@ class PairField(TextField):
         column: of the first.
         second_column: of the second.
         second_language_column: its language; by default that of the first.
+        language_column: that of the first; see :class:`TextField`.
         prefix: symbols before the first text; see :class:`TextField`.
-        between: symbols between the texts: ``["</s>", "</s>"]`` for XLM-R, ``["[SEP]"]`` for BERT.
+        between: symbols between the texts: ``["</s>", "</s>"]`` for XLM-R, ``["</s>"]`` (its [SEP]) for BERT.
         suffix: symbols behind the second.
+        types: tell the second text from the first, as BERT does: the batch gets ``<name>.types``, 0 up to what is
+            between the texts, and 1 behind it.
+        alone: rows may lack the second text; then the first is read by itself.
         normalizers: of both.
     """
 
@@ -123,12 +127,24 @@ class PairField(TextField):
         column: str = "source_text",
         second_column: str = "second_text",
         second_language_column: str | None = None,
+        language_column: str | None = None,
         prefix: list[str] | None = None,
         between: list[str] | None = None,
         suffix: list[str] | None = None,
+        types: bool = False,
+        alone: bool = False,
         normalizers: list[Normalizer] | None = None,
     ) -> None:
-        super().__init__(column=column, tokenizer=tokenizer, prefix=prefix, suffix=suffix, normalizers=normalizers)
+        super().__init__(
+            column=column,
+            tokenizer=tokenizer,
+            prefix=prefix,
+            suffix=suffix,
+            normalizers=normalizers,
+            language_column=language_column,
+        )
+        self.types = types
+        self.alone = alone
         self._second = TextField(
             column=second_column,
             tokenizer=tokenizer,
@@ -138,20 +154,74 @@ class PairField(TextField):
             language_column=second_language_column or self.language_column,
         )
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the texts, in the order in which users give them."""
+        return [self.column, self._second.column]
+
+    @property
+    def between(self) -> list[str]:
+        """The symbols between the texts."""
+        return self._second.prefix
+
+    def __call__(self, row: Row, rng: np.random.Generator) -> Tensor | dict[str, Tensor]:  # type: ignore[override]
+        """Return ids (L,) int64, or with types these and the types (L,) int64.
+
+        Raises:
+            DataError: if the row lacks one of the texts.
+        """
+        first, second = self._halves(row)
+        ids = torch.tensor([*first, *second], dtype=torch.int64)
+        return {"": ids, "types": type_ids(len(first), len(second))} if self.types else ids
+
     def parts(self, row: Row, text: str | None = None) -> tuple[list[int], list[int], list[int]]:
         """Return the ids of the symbols before the texts, of both with what is between them, and of those behind."""
         prefix, pieces, suffix = super().parts(row, text)
+        if self._lacks_second(row):
+            return prefix, pieces, suffix
         between, second, _ = self._second.parts(row)
         return prefix, [*pieces, *between, *second], suffix
 
     def length(self, row: Row) -> int:
         """Return the number of ids, L."""
-        return super().length(row) + self._second.length(row)
+        second = -1 if self._lacks_second(row) else self._second.length(row)
+        return int(self._both(np.array(super().length(row)), np.array(second)))
 
     def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
-        """Return the numbers of ids, -1 where one of the texts is missing."""
-        one, other = super().lengths(rows, folder), self._second.lengths(rows, folder)
-        return np.where((one < 0) | (other < 0), -1, one + other)
+        """Return the numbers of ids, -1 where one of the texts is missing that must not be."""
+        if self.alone and isinstance(rows, Manifest) and self._second.column not in rows.columns:
+            return super().lengths(rows, folder)
+        return self._both(super().lengths(rows, folder), self._second.lengths(rows, folder))
+
+    def _both(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Return the numbers of ids of pairs by those of their texts, -1 for a text that is missing."""
+        both = np.where((one < 0) | (other < 0), -1, self._together(one, other))
+        return np.where(other < 0, one, both) if self.alone else both
+
+    def _lacks_second(self, row: Row) -> bool:
+        return self.alone and row.get(self._second.column) is None
+
+    def _together(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Return the number of ids of two texts, each with its symbols."""
+        return one + other
+
+    def _halves(self, row: Row, second: list[int] | None = None) -> tuple[list[int], list[int]]:
+        """Return the ids up to what is between the texts, and those behind it.
+
+        Args:
+            row: with the texts.
+            second: the pieces of the second, if they are known.
+        """
+        prefix, first, suffix = TextField.parts(self, row)
+        if self._lacks_second(row):
+            return [*prefix, *first, *suffix], []
+        between, pieces, _ = self._second.parts(row, None if second is None else "")
+        return [*prefix, *first, *between], [*(pieces if second is None else second), *suffix]
+
+
+def type_ids(first: int, second: int) -> Tensor:
+    """Return the types of the tokens of two texts, of which there are so many."""
+    return torch.tensor([0] * first + [1] * second, dtype=torch.int64)
 
 
 class WordsField(TextField):

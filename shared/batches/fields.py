@@ -46,8 +46,9 @@ class Field(Protocol):
     def __call__(self, row: Row, rng: np.random.Generator) -> Tensor | dict[str, Tensor]:
         """Return the row's tensor (length, ...); all randomness comes from ``rng``.
 
-        A field that makes several tensors of one draw returns them by key, none longer than ``length`` says and the
-        same keys for every row: key "" becomes the batch field ``<name>``, another key ``<name>.<key>``.
+        A field that makes several tensors of one draw returns them by key, none that a model reads longer than
+        ``length`` says, and the same keys for every row: key "" becomes the batch field ``<name>``, another key
+        ``<name>.<key>``.
         """
         ...
 
@@ -86,10 +87,12 @@ class TextField(Described):
 
     Attributes:
         in_language: whether the text is in its language, so that an output can be in a wrong one; labels are not.
+        of_pieces: whether an output is made of the tokenizer's pieces, so that it lacks what these lack.
     """
 
     unit = "tokens"
     in_language: ClassVar[bool] = True
+    of_pieces: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -24,76 +24,30 @@ CER counts the spaces between words as characters, except in languages that do n
 spaces are dropped; there WER is refused. Empty hypotheses count as they stand. An empty reference is an error for WER
 and CER, whose denominator it would not enter; for the others, which sacreBLEU defines on it, it is allowed.
 
-"accuracy" is the share of labels that are right, and "entity_f1" the F measure of entities, as conlleval and seqeval
-count them (Tjong Kim Sang and De Meulder 2003); where a text has labels of words, there must be as many as words.
-
-"rouge1", "rouge2" and "rougeL" (Lin 2004) are computed by Google's rouge-score: the mean of the F measures of all
-texts, each against the reference that is best for it. Its tokenizer keeps nothing but ASCII letters and digits, so it
-is taken for English, with Porter's stems, as in ROUGE-1.5.5 with ``-m``. In other languages words are those of WER
-without stems, and in languages without spaces characters are words (NCLS: Zhu et al. 2019). "rougeL" is that of whole
-texts; the ROUGE-L of papers on summaries of several sentences joins those of its sentences, and is somewhat higher.
+Metrics of labels, summaries and answers are in task_metrics.py.
 
 Legend: S sentences, K counts of a sentence.
 """
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from dragoman.shared.errors import DataError
-from dragoman.shared.machine.extras import require
+from dragoman.shared.evaluation.counts import SPOKEN, Counts, Metric, form_of, rate
+from dragoman.shared.evaluation.task_metrics import AnswerMetric, LabelMetric, RougeMetric
 from dragoman.shared.text import languages
 from dragoman.shared.text.case import base
-from dragoman.shared.text.normalise import Policy
 from dragoman.shared.text.piece_file import composed, read_piece_file
 
 BLEU_ORDER = 4
 CHRF_BETA = 2
-COMPOSED = "|unicode:nfc"
-SPOKEN = Policy(events=True, punctuation=False, lowercase=True)
-
-
-@dataclass(frozen=True)
-class Counts:
-    """The counts of a metric in the outputs of one system.
-
-    Attributes:
-        metric: its name.
-        signature: how it was computed.
-        values: the counts, float64 (S, K).
-        formula: makes scores (...) of sums of counts (..., K).
-    """
-
-    metric: str
-    signature: str
-    values: np.ndarray
-    formula: Callable[[np.ndarray], np.ndarray]
-
-    @property
-    def score(self) -> float:
-        """The score of all sentences together."""
-        return float(self.formula(self.values.sum(axis=0)))
-
-    @property
-    def higher_is_better(self) -> bool:
-        """Tell which way the score improves."""
-        return self.metric in HIGHER_IS_BETTER
-
-
-class Metric(Protocol):
-    """A metric with its references."""
-
-    def count(self, hypotheses: Sequence[str]) -> Counts:
-        """Count in as many hypotheses as there are references."""
-        ...
 
 
 # -- sacreBLEU ------------------------------------------------------------------------------------------------------
@@ -108,7 +62,7 @@ class SacreMetric:
 
         self.name = name
         self.form = _without_marks if name == "bleu_bare" else composed
-        self.mark = _form_of(*sets)
+        self.mark = form_of(*sets)
         sets = [[line and self.form(line) for line in lines] for lines in sets]
         self.scorer: Any
         if "bleu" in name:
@@ -127,14 +81,8 @@ class SacreMetric:
         """Count n-grams, or edits; (S, 10), (S, 18), (S, 24) or (S, 2)."""
         lines = [*map(self.form, hypotheses)]
         values = np.array(self.scorer._extract_corpus_statistics(lines, None), dtype=np.float64)
-        mark = "|marks:removed" if self.form is _without_marks else self.mark or _form_of(hypotheses)
+        mark = "|marks:removed" if self.form is _without_marks else self.mark or form_of(hypotheses)
         return Counts(self.name, f"{self.scorer.get_signature()}{mark}", values, self.formula)
-
-
-def _form_of(*texts: Sequence[str | None]) -> str:
-    """Return what a signature says of texts that are not all in normal form C."""
-    changed = any(line and not unicodedata.is_normalized("NFC", line) for lines in texts for line in lines)
-    return COMPOSED if changed else ""
 
 
 def _without_marks(line: str) -> str:
@@ -203,15 +151,6 @@ def chrf(totals: np.ndarray) -> np.ndarray:
     return 100 * (1 + weight) * precision * recall / np.where(below > 0, below, 1.0)
 
 
-def rate(totals: np.ndarray) -> np.ndarray:
-    """Return edits per hundred units of reference; totals (..., 2): edits, units.
-
-    Of references without a unit, it is 100 if there are edits, else 0, as TER has it.
-    """
-    edits, units = totals[..., 0], totals[..., 1]
-    return np.where(units > 0, 100 * edits / np.where(units > 0, units, 1), np.where(edits > 0, 100.0, 0.0))
-
-
 # -- edits ----------------------------------------------------------------------------------------------------------
 
 
@@ -247,7 +186,7 @@ class EditRate:
 
         pairs = zip(self._expected, map(self._units, hypotheses), strict=True)
         counts = [(Levenshtein.distance(expected, written), len(expected)) for expected, written in pairs]
-        mark = "" if self._raw is None else _form_of(self._raw, hypotheses)
+        mark = "" if self._raw is None else form_of(self._raw, hypotheses)
         return Counts(self.name, self._signature + mark, np.array(counts, dtype=np.float64), rate)
 
     def _units(self, line: str) -> Sequence[str]:
@@ -260,97 +199,6 @@ def _collapse(line: str) -> str:
 
 def _without_spaces(line: str) -> str:
     return "".join(line.split())
-
-
-# -- labels ---------------------------------------------------------------------------------------------------------
-
-
-class LabelMetric:
-    """Labels of texts, or of words, with spaces between them: "accuracy", "entity_f1"."""
-
-    def __init__(self, name: str, sets: list[Any], language: str) -> None:
-        if len(sets) > 1:
-            raise DataError(f"{name} is defined for one set of references, not {len(sets)}")
-        self.name = name
-        self._expected = [(line or "").split() for line in sets[0]]
-        for number, labels in enumerate(self._expected, 1):
-            if name == "entity_f1" and (wrong := [label for label in labels if not _TAG.fullmatch(label)]):
-                raise DataError(f"references, line {number}: {wrong[0]!r} is no tag such as O, B-LOC, I-LOC")
-
-    def count(self, hypotheses: Sequence[str]) -> Counts:
-        """Count right labels and labels (S, 2), or entities that are right, found and wanted (S, 3)."""
-        pairs = [(line.split(), expected) for line, expected in zip(hypotheses, self._expected, strict=True)]
-        if self.name == "accuracy":
-            counts = [(sum(map(str.__eq__, *pair)), len(pair[1])) for pair in pairs]
-            return Counts(self.name, "labels", np.array(counts, dtype=np.float64), rate)
-        entities = [(_entities(line), _entities(expected)) for line, expected in pairs]
-        of_entities = [(len(found & wanted), len(found), len(wanted)) for found, wanted in entities]
-        return Counts(self.name, "entities|conlleval", np.array(of_entities, dtype=np.float64), f_measure)
-
-
-_TAG = re.compile(r"O|[BIES]-\S+")
-
-
-def _entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
-    """Return kind, beginning and end of the entities of a text, as conlleval and seqeval divide them.
-
-    An I or E goes on with what a B or I of its kind began; everything else but O begins an entity.
-    """
-    found: dict[int, tuple[str, int, int]] = {}
-    before, start = ("O", ""), 0
-    for place, tag in enumerate(tags):
-        position, _, kind = tag.partition("-")
-        goes_on = position in ("I", "E") and before[0] in ("B", "I") and before[1] == kind
-        start = start if goes_on else place
-        if position != "O":
-            found[start] = kind, start, place + 1
-        before = position, kind
-    return {*found.values()}
-
-
-def f_measure(totals: np.ndarray) -> np.ndarray:
-    """Return the F measure in per cent; totals (..., 3): right ones, found ones, wanted ones; 0 if there are none."""
-    found_and_wanted = totals[..., 1] + totals[..., 2]
-    return 200 * totals[..., 0] / np.maximum(found_and_wanted, 1)
-
-
-# -- summaries ------------------------------------------------------------------------------------------------------
-
-
-class RougeMetric:
-    """Words or pairs of words in common ("rouge1", "rouge2"), and words in the same order ("rougeL")."""
-
-    def __init__(self, name: str, sets: list[Any], language: str) -> None:
-        require("rouge_score", "summaries", f"the metric {name}")
-        from rouge_score.rouge_scorer import RougeScorer
-
-        self.name = name
-        self._sets = sets
-        english = base(language) == "en"
-        self._scorer = RougeScorer([name], use_stemmer=True, tokenizer=None if english else _Words(language))
-        tokens = "tok:rouge|stem:porter"
-        if not english:
-            unit = "words" if languages.spaced(language) else "characters"
-            tokens = f"tok:{unit}|norm:nopunct+lower|lang:{base(language)}"
-        self._signature = f"{name}|f:mean|{tokens}|rouge-score:{version('rouge-score')}"
-
-    def count(self, hypotheses: Sequence[str]) -> Counts:
-        """Return the F measure of each text, and 1 for it; (S, 2)."""
-        wanted = ([composed(line) for line in lines if line is not None] for lines in zip(*self._sets, strict=True))
-        scores = map(self._scorer.score_multi, wanted, map(composed, hypotheses))
-        values = np.array([(score[self.name].fmeasure, 1) for score in scores], dtype=np.float64)
-        return Counts(self.name, self._signature + _form_of(*self._sets, hypotheses), values, rate)
-
-
-class _Words:
-    """The tokenizer that rouge-score asks for the words of a text, in the place of its own."""
-
-    def __init__(self, language: str) -> None:
-        self._language = language
-
-    def tokenize(self, text: str) -> list[str]:
-        words = SPOKEN(text, self._language)
-        return words.split() if languages.spaced(self._language) else [*_without_spaces(words)]
 
 
 def unknown(metric: str) -> str:
@@ -366,21 +214,5 @@ METRICS: dict[str, Callable[[str, list[Any], str], Metric]] = {
     **dict.fromkeys(("wer", "cer", "wer_raw", "cer_raw"), EditRate),
     **dict.fromkeys(("accuracy", "entity_f1"), LabelMetric),
     **dict.fromkeys(("rouge1", "rouge2", "rougeL"), RougeMetric),
-}
-HIGHER_IS_BETTER = {
-    "accuracy",
-    "entity_f1",
-    "bleu",
-    "bleu_lc",
-    "bleu_bare",
-    "spbleu",
-    "chrf",
-    "chrf++",
-    "comet",
-    "cosine",
-    "retrieval",
-    "rouge1",
-    "rouge2",
-    "rougeL",
-    "word_f",
+    **dict.fromkeys(("exact_match", "answer_f1", "exact_match_local", "answer_f1_local"), AnswerMetric),
 }

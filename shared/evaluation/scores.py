@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.shared.errors import DataError
-from dragoman.shared.evaluation.metrics import HIGHER_IS_BETTER, METRICS, Counts, Metric, unknown
+from dragoman.shared.evaluation.counts import HIGHER_IS_BETTER, Counts, Metric
+from dragoman.shared.evaluation.metrics import METRICS, unknown
 from dragoman.shared.text import languages
 
 

@@ -136,6 +136,8 @@ class TestSet:
 
     def rewritten(self) -> str | None:
         """Say which references the system's tokenizer cannot write, and no output equals; None if it can write all."""
+        if not self.field.of_pieces:
+            return None
         references = [apply(self.field.normalizers, line or "", self.language) for line in self.outputs.references[0]]
         return rewritten(references, self.field.tokenizer)
 

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dragoman.shared.errors import DataError
-from dragoman.shared.evaluation.metrics import COMPOSED, Counts
+from dragoman.shared.evaluation.counts import COMPOSED, Counts
 
 SAMPLES = 1000
 TRIALS = 10_000

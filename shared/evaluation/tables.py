@@ -10,7 +10,7 @@ from typing import Any
 
 from dragoman.shared.errors import DataError
 from dragoman.shared.evaluation import directions
-from dragoman.shared.evaluation.metrics import HIGHER_IS_BETTER
+from dragoman.shared.evaluation.counts import HIGHER_IS_BETTER
 from dragoman.shared.evaluation.significance import NO_DIFFERENCE, verdict
 from dragoman.shared.machine.files import replaced_file
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dragoman.shared.described import Described
+from dragoman.shared.errors import UsageError
 from dragoman.shared.nn import int8
 from dragoman.shared.nn.dropout import dropout
 from dragoman.shared.nn.lookup import lookup
@@ -132,9 +133,20 @@ class TextEmbedding(Described, nn.Module):
         if dtype == torch.int8 and self._shared_with[0] is None and self.tokens.weight.dtype != torch.int8:
             self.tokens.weight = int8.parameter(int8.table(self.tokens.weight))
 
-    def forward(self, tokens: Padded, *, start: int = 0) -> Padded:
-        """Embed tokens (B, L) int64, the first of which is element ``start`` of its sequence: (B, L, D)."""
-        return tokens.map(lambda values: self.embed(values, start))
+    def forward(self, tokens: Padded, *, start: int = 0, types: Tensor | None = None) -> Padded:
+        """Embed tokens (B, L) int64, the first of which is element ``start`` of its sequence: (B, L, D).
+
+        Args:
+            tokens: to be embedded.
+            start: see above.
+            types: of the tokens (B, L) int64, 0 or 1; without any, all are of the first.
+
+        Raises:
+            UsageError: if there are no vectors for the types.
+        """
+        if types is not None and not (isinstance(self.type_vector, TypeVectors) and len(self.type_vector.weight) > 1):
+            raise UsageError("the texts have types of tokens (types: True), for which the embedding has no vectors")
+        return tokens.map(lambda values: self.embed(values, start, types))
 
     def embed(self, tokens: Tensor, start: int = 0, types: Tensor | None = None) -> Tensor:
         """Embed tokens (B, L) without lengths; with ``types`` (B, L), if the type vector is a TypeVectors."""

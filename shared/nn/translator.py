@@ -60,7 +60,7 @@ class FieldEncoder(nn.Module):
         return next((name for name in self._preferred() if name in batch), None)
 
     def embed(self, batch: Batch, field: str | None = None) -> Padded:
-        """Embed one field of a batch: (B, S, D).
+        """Embed one field of a batch: (B, S, D); if it has ``<field>.types``, with the vectors of its tokens' types.
 
         Raises:
             DataError: if a row is longer than the model has positions, naming it.
@@ -69,8 +69,11 @@ class FieldEncoder(nn.Module):
         field = field or self.default_field(batch) or self._preferred()[0]
         if field not in self.embeddings:
             raise UsageError(f"the model has no embedding for {field!r}, only for {list(self.embeddings)}")
+        types = {}
+        if f"{field}.types" in batch:
+            types["types"] = batch[f"{field}.types"].values.masked_fill(~batch[field].mask, 0)
         with naming_longest(batch, field):
-            return self.embeddings[field](batch[field])
+            return self.embeddings[field](batch[field], **types)
 
     def encode_embedded(self, embedded: Padded, memories: Mapping[str, Padded] | None = None) -> Encoding:
         """Encode what has been embedded (B, S, D); ``memories`` are for an encoder that attends to any."""

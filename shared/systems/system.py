@@ -63,9 +63,11 @@ class System(RowTranslator):
 
     Attributes:
         pipeline: the Hugging Face Hub's name for the task, of a system whose output is in no language.
+        sentence: such a system's task in words; ``{language}`` stands for those of the text.
     """
 
     pipeline: str = ""
+    sentence: str = "Labels {language} text."
 
     def __init__(
         self,
@@ -402,7 +404,8 @@ class System(RowTranslator):
         common = {"source_language": source, "target_language": target}
 
         def read(item: str | Path) -> list[dict[str, Any]]:
-            rows_read = sound_rows(item, segmenter, maximum_seconds) if "speech" in self.reads else [text_row(item)]
+            speech = "speech" in self.reads
+            rows_read = sound_rows(item, segmenter, maximum_seconds) if speech else [self.text_row(item)]
             return [row | common for row in rows_read]
 
         silent: set[int] = set()
@@ -416,6 +419,15 @@ class System(RowTranslator):
             results = translate_shown(self, rows, silent, search, **how)
         whole = (span if all(results[i] for i in span) else range(0) for span in owned)
         return [[Part(rows[i], results[i], i in silent) for i in span] for span in whole]
+
+    def text_row(self, item: str | Path) -> dict[str, Any]:
+        """Return the row of a text that a user gives.
+
+        Raises:
+            DataError: if it is too long for one, or no text that the system could read.
+            UsageError: if it is no text.
+        """
+        return text_row(item)
 
     def empty_output(self) -> Hypothesis:
         """Return the output of an input without content, which is not shown to the model."""

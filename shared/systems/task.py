@@ -49,7 +49,7 @@ def task_of(system: ReadingModel, folder: Path = Path("model"), direction: tuple
     if not writes:
         return _encoder(system, source, look)
     if not system.output.in_language:
-        return Task(system.pipeline, f"Labels {source} text.", [], f"{translate} texts.txt")
+        return Task(system.pipeline, system.sentence.format(language=source), [], f"{translate} texts.txt")
     if not system.inputs:
         command = f"dragoman translate TRANSLATOR --lm {model} news.txt"
         return Task("text-generation", f"A language model of {target} text.", ["language-model"], command)

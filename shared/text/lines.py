@@ -32,7 +32,7 @@ class Unusable:
     Attributes:
         reason: what is wrong, with the value.
         file: the table or text.
-        line: its number there, from 1.
+        line: its number there, from 1; None where rows are no lines.
         id: of the row, if it has one.
     """
 
@@ -47,8 +47,10 @@ class Unusable:
 
 
 def place_of(file: Path | None, line: int | None) -> str:
-    """Return "file, line n: ", and nothing without a file."""
-    return "" if file is None else f"{file}, {'row' if file.suffix in ('.arrow', '.parquet') else 'line'} {line}: "
+    """Return "file, line n: ", "file: " for what stands in no line, and nothing without a file."""
+    if file is None or line is None:
+        return "" if file is None else f"{file}: "
+    return f"{file}, {'row' if file.suffix in ('.arrow', '.parquet') else 'line'} {line}: "
 
 
 def read_lines(path: Path, errors: str = "strict") -> Iterator[str]:

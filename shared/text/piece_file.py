@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
@@ -80,3 +82,43 @@ def read_piece_file(
     except RuntimeError as error:
         raise DataError(f"{path}: not a SentencePiece model") from error
     return content, processor, composed if parsed(content).normalizer_spec.name == NFC else _unchanged
+
+
+def located_pieces(
+    processor: sentencepiece.SentencePieceProcessor, prepared: Callable[[str], str], text: str
+) -> tuple[list[Any], np.ndarray]:
+    """Return the pieces of a text, and from which to which of its characters each stands, (L, 2) int64.
+
+    Pieces of one character all have it; the "▁" that is put before a text has none. Arguments are what
+    :func:`read_piece_file` returned.
+    """
+    normal = prepared(text)
+    found = list(processor.encode(normal, out_type="proto").pieces)
+    data = np.frombuffer(normal.encode(), dtype=np.uint8)
+    characters = np.concatenate([[0], np.cumsum((data & 0xC0) != 0x80)])  # before each byte, at which pieces begin
+    places = characters[np.array([(piece.begin, piece.end) for piece in found], dtype=np.int64).reshape(-1, 2)]
+    for number in range(len(found) - 2, -1, -1):  # the last of several that one character became has all of it
+        alone = places[number, 0] == places[number, 1] == places[number + 1, 0]
+        if alone and found[number].piece != "▁":
+            places[number, 1] = places[number + 1, 1]
+    if normal != text:
+        starts, ends = _composed_from(text)
+        begins = np.append(starts, len(text))[places[:, 0]]
+        places = np.stack([begins, np.where(places[:, 0] < places[:, 1], ends[places[:, 1] - 1], begins)], axis=1)
+    return found, places
+
+
+def _composed_from(text: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return from which to which character of a text each of its characters in normal form C was made, (C,) each."""
+    groups = [0]
+    for place in range(1, len(text)):
+        before, sign = text[groups[-1] : place], text[place]
+        if not unicodedata.combining(sign) and composed(before + sign) == composed(before) + composed(sign):
+            groups.append(place)
+    spans: list[tuple[int, int]] = []
+    for start, end in pairwise([*groups, len(text)]):
+        normal = composed(text[start:end])
+        kept = normal == text[start:end]
+        spans += [(n, n + 1) for n in range(start, end)] if kept else [(start, end)] * len(normal)
+    starts, ends = np.array(spans, dtype=np.int64).reshape(-1, 2).T
+    return starts, ends

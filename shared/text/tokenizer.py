@@ -22,7 +22,7 @@ import numpy as np
 from dragoman.shared.described import Described
 from dragoman.shared.errors import DataError, UsageError, shortened
 from dragoman.shared.text import languages
-from dragoman.shared.text.piece_file import read_piece_file
+from dragoman.shared.text.piece_file import located_pieces, read_piece_file
 from dragoman.shared.text.surrogates import find_surrogate
 
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>", "<mask>", "<sep>", "<blank>")
@@ -82,6 +82,17 @@ class Tokenizer(Protocol):
 
     def symbol(self, id: int) -> str:
         """Return the piece, special or tag with this id; one outside the vocabulary is a ValueError."""
+        ...
+
+
+class Locating(Tokenizer, Protocol):
+    """A tokenizer that says where in a text its pieces are."""
+
+    def located(self, text: str) -> tuple[list[int], np.ndarray]:
+        """Return what :meth:`encode` does, and from which to which character of the text each id stands, (L, 2) int64.
+
+        Pieces of one character all have it; what stands for none begins where it ends. Spaces may belong to a piece.
+        """
         ...
 
 
@@ -190,6 +201,17 @@ class SentencePieceTokenizer(Described, Symbols):
             return [self._to_outer[i] for i in self._processor.encode(self._prepared(text))]
         except RuntimeError as error:
             raise refusal(text) from error
+
+    def located(self, text: str) -> tuple[list[int], np.ndarray]:
+        """Return the ids of a text, and where in it they stand; see :class:`Locating`.
+
+        Raises:
+            DataError: for text that is not valid Unicode.
+        """
+        if find_surrogate(text):
+            raise refusal(text)
+        pieces, places = located_pieces(self._processor, self._prepared, text)
+        return [self._to_outer[piece.id] for piece in pieces], places
 
     def lengths(self, texts: Sequence[str]) -> np.ndarray:
         """Return the number of ids of each text, (texts,) int64; uses all processor cores.

@@ -1,7 +1,8 @@
 """Export to Hugging Face's layout: the class of transformers that computes the same, its settings, weights, tokenizer.
 
 A plain text translator becomes BART, mBART, M2M-100, Marian or FSMT, by where it normalises and how it counts
-positions; an encoder of waveforms becomes wav2vec 2.0. What none of them computes is refused by name.
+positions; an encoder of waveforms becomes wav2vec 2.0, one of text with a head BERT or XLM-R. What none of them
+computes is refused by name.
 
 Legend: V vocabulary, D model width.
 """
@@ -18,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from dragoman.exchange.huggingface.hf_heads_export import export_headed, headed_system
 from dragoman.exchange.huggingface.hf_model import (
     ACTIVATIONS,
     BIAS,
@@ -101,6 +103,9 @@ def export(model: str | Path, out: str | Path) -> list[str]:
     encoder = encoder_of(loaded) if isinstance(loaded, EncoderSystem) else None
     if encoder is not None:
         return export_encoder(encoder, out)
+    headed = headed_system(loaded)
+    if headed is not None:
+        return export_headed(headed, out)
     system = loaded if isinstance(loaded, System) else System.load(model)
     translator = plain_translator(system)
     order = new_order(system)

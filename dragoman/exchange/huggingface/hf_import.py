@@ -13,6 +13,7 @@ from typing import Any
 from torch import nn
 
 from dragoman.exchange.codes import language_of, languages_of_side
+from dragoman.exchange.huggingface.hf_heads import HeadedEncoder, task_of_class
 from dragoman.exchange.huggingface.hf_model import ENCODERS, FAMILIES, EncoderDecoder, MaskedEncoder
 from dragoman.exchange.huggingface.hf_reading import CONFIG, Config, read_tensors
 from dragoman.exchange.huggingface.hf_speech2text import MODEL_TYPE as SPEECH_MODEL
@@ -28,6 +29,7 @@ from dragoman.exchange.huggingface.hf_whisper import MODEL_TYPE as WHISPER
 from dragoman.exchange.huggingface.hf_whisper import import_hf_whisper
 from dragoman.exchange.import_sizes import built, check_rows
 from dragoman.exchange.loaded import LoadReport
+from dragoman.shared.nn.translator import EncoderModel
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.systems.system import System
 
@@ -90,7 +92,10 @@ def import_hf_text(
     texts = read_texts(source, config, scratch)
     read: MaskedEncoder | EncoderDecoder | T5
     kind = config.get("model_type")
-    if kind in ENCODERS:
+    task = task_of_class(config)
+    if task is not None:
+        read = HeadedEncoder(config, tensors, texts.source.tokenizer.pad, task=task)
+    elif kind in ENCODERS:
         read = MaskedEncoder(config, tensors, texts.source.tokenizer.pad)
     else:
         read = (T5 if kind in T5_MODELS else EncoderDecoder)(config, tensors)
@@ -110,6 +115,8 @@ def import_hf_text(
         )
         for side, said in texts.said.items()
     }
+    if isinstance(read, HeadedEncoder) and isinstance(model, EncoderModel):
+        return read.system(model, texts.source, codes["source"]), report
     system = System(
         model=model,
         inputs={"source": texts.source},

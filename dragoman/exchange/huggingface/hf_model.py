@@ -315,35 +315,40 @@ class MaskedEncoder:
         family = self.family
         owner = f"{family.prefix}embeddings.word_embeddings.weight"
         copies = {f"{family.output}.weight": owner, f"{family.output}.bias": family.bias}
+        names = {name: self.counterparts(name) for name in model.state_dict()}
+        known = {theirs for each in names.values() for theirs in each}
         rest, elsewhere = {}, []
         for name, tensor in self.tensors.items():
             other = self.tensors.get(copies.get(name, ""))
             if COUNTED.fullmatch(name) or (other is not None and torch.equal(tensor, other)):
                 continue
-            if ELSEWHERE.fullmatch(name):
+            if ELSEWHERE.fullmatch(name) and name not in known:
                 elsewhere.append(name)
             else:
                 rest[name] = tensor
-        names = {name: self.counterparts(name) for name in model.state_dict()}
         report = load_renamed(model, rest, names, source)
         report.elsewhere = elsewhere
         return report
 
     def counterparts(self, name: str) -> tuple[str, ...]:
         """Return the names there of the tensors that one of ours is made of."""
-        prefix = self.family.prefix
-        layer = re.fullmatch(r"encoder\.layers\.(\d+)\.(.+)\.(weight|bias)", name)
-        if layer:
-            number, part, kind = layer.groups()
-            return tuple(f"{prefix}encoder.layer.{number}.{theirs}.{kind}" for theirs in ENCODER_PARTS[part])
-        head = f"heads.{HEAD}."
-        heads = {f"{head}projection.bias": self.family.bias}
-        for part, theirs in ((f"{head}dense", self.family.dense), (f"{head}norm", self.family.norm)):
-            heads |= {f"{part}.{kind}": f"{theirs}.{kind}" for kind in ("weight", "bias")}
-        if name in heads:
-            return (heads[name],)
-        part, _, kind = name.rpartition(".")
-        return (f"{prefix}{ENCODER_WHOLE[part]}.{kind}",)
+        return encoder_counterparts(name, self.family)
+
+
+def encoder_counterparts(name: str, family: EncoderFamily) -> tuple[str, ...]:
+    """Return the names in a family of the tensors that one of ours is made of."""
+    layer = re.fullmatch(r"encoder\.layers\.(\d+)\.(.+)\.(weight|bias)", name)
+    if layer:
+        number, part, kind = layer.groups()
+        return tuple(f"{family.prefix}encoder.layer.{number}.{theirs}.{kind}" for theirs in ENCODER_PARTS[part])
+    head = f"heads.{HEAD}."
+    heads = {f"{head}projection.bias": family.bias}
+    for part, theirs in ((f"{head}dense", family.dense), (f"{head}norm", family.norm)):
+        heads |= {f"{part}.{kind}": f"{theirs}.{kind}" for kind in ("weight", "bias")}
+    if name in heads:
+        return (heads[name],)
+    part, _, kind = name.rpartition(".")
+    return (f"{family.prefix}{ENCODER_WHOLE[part]}.{kind}",)
 
 
 _NEWER = {"gamma": "weight", "beta": "bias"}

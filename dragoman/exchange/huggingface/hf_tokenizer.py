@@ -65,17 +65,32 @@ def new_order(system: System) -> list[int]:
         UsageError: for a tokenizer that cannot be written there, or different ids on both sides.
     """
     source, target = (field.tokenizer for field in _fields(system))
+    if source.fingerprint == target.fingerprint:
+        return order_of(target)
     if isinstance(target, SentencePieceTokenizer):
-        if source.fingerprint != target.fingerprint:
-            raise UsageError("source and target have different tokenizers, which transformers has no native class for")
-        first = [target.id(symbol) for symbol in FIRST]
-        return [*first, *(id for id in range(target.size) if id not in first)]
-    if isinstance(target, JsonTokenizer) and source.fingerprint == target.fingerprint:
-        return list(range(target.size))
+        raise UsageError("source and target have different tokenizers, which transformers has no native class for")
     if _is_pieces(source) and _is_pieces(target) and _rows(source) == _rows(target):
         return list(range(target.size))
-    raise UsageError(
-        f"transformers has no native class for a {type(source).__name__} and a {type(target).__name__} of these "
+    raise _unknown(f"a {type(source).__name__} and a {type(target).__name__}")
+
+
+def order_of(tokenizer: Tokenizer) -> list[int]:
+    """Return the ids of a tokenizer in the order that they get there; see :func:`new_order`.
+
+    Raises:
+        UsageError: for a tokenizer that cannot be written there.
+    """
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        first = [tokenizer.id(symbol) for symbol in FIRST]
+        return [*first, *(id for id in range(tokenizer.size) if id not in first)]
+    if isinstance(tokenizer, JsonTokenizer) or _is_pieces(tokenizer):
+        return list(range(tokenizer.size))
+    raise _unknown(f"a {type(tokenizer).__name__}")
+
+
+def _unknown(tokenizers: str) -> UsageError:
+    return UsageError(
+        f"transformers has no native class for {tokenizers} of these "
         "files: SentencePiece models (one vocabulary) and tokenizer.json can be exported"
     )
 
@@ -116,7 +131,7 @@ def write_tokenizer(system: System, order: Sequence[int], folder: Path) -> Start
     if isinstance(tokenizer, VocabularyTokenizer) and not (source.tokenizer is tokenizer and _covers(tokenizer)):
         settings |= _marian(source, target, before + behind, folder)
     else:
-        content = _content(tokenizer, [tokenizer.symbol(id) for id in order])
+        content = content_of(tokenizer, [tokenizer.symbol(id) for id in order])
         content.post_processor = processors.TemplateProcessing(
             single=[*map(tokenizer.symbol, before), "$A", *map(tokenizer.symbol, behind)],
             special_tokens=[(tokenizer.symbol(id), order.index(id)) for id in {*before, *behind}],
@@ -177,7 +192,7 @@ def _covers(tokenizer: VocabularyTokenizer) -> bool:
     return isinstance(segmenter, SentencePieces) and {*segmenter.pieces()} <= {*_rows(tokenizer)}
 
 
-def _content(tokenizer: Tokenizer, rows: list[str]) -> tokenizers.Tokenizer:
+def content_of(tokenizer: Tokenizer, rows: list[str]) -> tokenizers.Tokenizer:
     """Return the tokenizer as the library tokenizers has it, with these rows."""
     if isinstance(tokenizer, JsonTokenizer):
         content = tokenizers.Tokenizer.from_file(tokenizer.arguments["file"])

@@ -75,6 +75,16 @@ class JsonTokenizer(Described, ForeignSymbols):
         """
         return self._ids_of(self._tokenizer.encode(valid(text), add_special_tokens=False))
 
+    def located(self, text: str) -> tuple[list[int], np.ndarray]:
+        """Return the ids of a text, and where in it they stand; see ``Locating`` in shared/text/tokenizer.py.
+
+        Raises:
+            DataError: for text that is not valid Unicode.
+        """
+        encoding = self._tokenizer.encode(valid(text), add_special_tokens=False)
+        counts = [len(ids) for ids in self._spelt(encoding)]
+        return self._ids_of(encoding), np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2).repeat(counts, axis=0)
+
     def lengths(self, texts: Sequence[str]) -> np.ndarray:
         """Return the number of ids of each text, (texts,) int64; uses all processor cores.
 
@@ -100,13 +110,13 @@ class JsonTokenizer(Described, ForeignSymbols):
         """
         if self._outside.isdisjoint(encoding.ids):
             return encoding.ids
-        ids: list[int] = []
+        return [id for ids in self._spelt(encoding) for id in ids]
+
+    def _spelt(self, encoding: Any) -> Iterator[list[int]]:
+        """Yield the ids of each token: its own, or those of its letters."""
         for id, token in zip(encoding.ids, encoding.tokens, strict=True):
-            if id not in self._outside or id == self.unk:
-                ids.append(id)
-            else:
-                ids += [self._letter(letter) for letter in token]
-        return ids
+            plain = id not in self._outside or id == self.unk
+            yield [id] if plain else [self._letter(letter) for letter in token]
 
     def _letter(self, letter: str) -> int:
         id = self._tokenizer.token_to_id(letter)

@@ -11,12 +11,13 @@ import json
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
 from dragoman.shared.described import Described, describe
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.text.piece_file import read_piece_file
+from dragoman.shared.text.piece_file import located_pieces, read_piece_file
 from dragoman.shared.text.surrogates import find_surrogate
 
 #: How many words a BytePairs remembers.
@@ -103,6 +104,15 @@ class SentencePieces(Described):
             DataError: for text that is not valid Unicode.
         """
         return self._processor.encode(self._prepared(valid(text)), out_type=str)
+
+    def located(self, text: str) -> tuple[list[str], np.ndarray]:
+        """Return the pieces of a text, and where in it they stand; see ``Locating`` in shared/text/tokenizer.py.
+
+        Raises:
+            DataError: for text that is not valid Unicode.
+        """
+        pieces, places = located_pieces(self._processor, self._prepared, valid(text))
+        return [piece.piece for piece in pieces], places
 
     def join(self, pieces: list[str]) -> str:
         """Return the text of pieces, also of those that are another model's, without spaces around it."""

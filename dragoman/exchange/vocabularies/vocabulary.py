@@ -140,8 +140,19 @@ class VocabularyTokenizer(Described, ForeignSymbols):
         Raises:
             DataError: for text that is not valid Unicode.
         """
-        unknown = self.unk
-        return [self._numbers.get(piece, unknown) for piece in self.segmenter.split(text)]
+        return self._ids_of(self.segmenter.split(text))
+
+    def located(self, text: str) -> tuple[list[int], np.ndarray]:
+        """Return the ids of a text, and where in it they stand; see ``Locating`` in shared/text/tokenizer.py.
+
+        Raises:
+            DataError: for text that is not valid Unicode.
+            UsageError: if the segmenter does not say where its pieces are.
+        """
+        if not isinstance(self.segmenter, SentencePieces):
+            raise UsageError(f"{type(self.segmenter).__name__} does not say where in a text its pieces are")
+        pieces, places = self.segmenter.located(text)
+        return self._ids_of(pieces), places
 
     def lengths(self, texts: Sequence[str]) -> np.ndarray:
         """Return the number of ids of each text, (texts,) int64.
@@ -158,6 +169,10 @@ class VocabularyTokenizer(Described, ForeignSymbols):
             ValueError: for an id outside the vocabulary.
         """
         return self.segmenter.join([self._rows[id] for id in self._checked(ids) if id not in self._outside])
+
+    def _ids_of(self, pieces: list[str]) -> list[int]:
+        unknown = self.unk
+        return [self._numbers.get(piece, unknown) for piece in pieces]
 
 
 def read_vocabulary(path: Path) -> list[str]:

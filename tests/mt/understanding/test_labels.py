@@ -61,6 +61,18 @@ def test_a_pair_is_one_sequence(own):
     refuses(DataError, "row '2' has no second_text", field, rows[1], RNG)
 
 
+def test_the_second_text_can_be_told_from_the_first_or_be_missing(own):
+    field = PairField(tokenizer=own, prefix=["<s>"], between=["</s>", "<sep>"], types=True, alone=True)
+    rows = [row(1, "a day", second_text="bad"), row(2, "good")]
+    first, second = own.encode("a day"), own.encode("bad")
+    one, other = (field(each, RNG) for each in rows)
+    assert one["types"].tolist() == [0] * (len(first) + 3) + [1] * (len(second) + 1)
+    assert other[""].tolist() == [own.bos, *own.encode("good"), own.eos] and not other["types"].any()
+    assert field.lengths(rows).tolist() == [len(one[""]), len(other[""])] == [field.length(each) for each in rows]
+    assert field.lengths([row(3, second_text="bad")]).tolist() == [-1] and field.between == ["</s>", "<sep>"]
+    assert PairField(tokenizer=own).columns == ["source_text", "second_text"]
+
+
 def test_words_have_the_places_of_their_first_pieces(own):
     field = WordsField(column="source_text", tokenizer=own, prefix=["<s>"])
     one = field(row(1, " good  a\tbad"), RNG)

@@ -23,6 +23,8 @@ from dragoman.shared.text.normalise import Policy
 from dragoman.shared.text.piece_model import train_sentencepiece
 from tests.small import refuses
 
+#: Metrics of labels, and those that are not there for every language.
+ELSEWHERE = ("spbleu", "accuracy", "entity_f1", "exact_match_local", "answer_f1_local")
 POLICY = Policy(events=True, punctuation=False, lowercase=True)
 
 #: A sentence of each language, with what its punctuation and case have of their own.
@@ -125,7 +127,7 @@ def test_agrees_with_fairseq_on_ascii_words_with_punctuation_around_them(
     assert errors([hypothesis], [reference], "en") == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("metric", [name for name in METRICS if name not in ("spbleu", "accuracy", "entity_f1")])
+@pytest.mark.parametrize("metric", [name for name in METRICS if name not in ELSEWHERE])
 @pytest.mark.parametrize(
     ("language", "text"), [("vi", "Tiếng Việt rất đẹp và khó học"), ("ko", "안녕하세요 여러분 정말 반갑습니다 네")]
 )
@@ -206,7 +208,8 @@ def test_metrics_that_there_are_not() -> None:
         )
     assert unknown("blue") == (
         "unknown metric 'blue'; known are bleu, bleu_lc, bleu_bare, spbleu, chrf, chrf++, ter, "
-        "wer, cer, wer_raw, cer_raw, accuracy, entity_f1, rouge1, rouge2, rougeL"
+        "wer, cer, wer_raw, cer_raw, accuracy, entity_f1, exact_match, answer_f1, exact_match_local, answer_f1_local, "
+        "rouge1, rouge2, rougeL"
     )
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from dragoman.shared.errors import DataError
-from dragoman.shared.evaluation.metrics import bleu, chrf, rate
+from dragoman.shared.evaluation.counts import rate
+from dragoman.shared.evaluation.metrics import bleu, chrf
 from dragoman.shared.evaluation.scores import score
 from tests.small import refuses
 

@@ -11,7 +11,7 @@ from sacrebleu.significance import PairedTest
 
 import dragoman.shared.evaluation.significance as significance
 from dragoman.shared.errors import DataError
-from dragoman.shared.evaluation.metrics import Counts, rate
+from dragoman.shared.evaluation.counts import Counts, rate
 from dragoman.shared.evaluation.scores import TextScorer
 from dragoman.shared.evaluation.significance import SEED, bootstrap, compare, compare_means, compare_seeds, randomise
 from tests.small import refuses
