@@ -43,13 +43,12 @@ TINY = {key: size for size, keys in SIZES.items() for key in keys.split()} | {
     "kept_layers": [-1],
     "seed_lexicon": "identical",
 }
-#: What is given to a recipe, or to those of a folder, if they have the key: scores of Japanese, one of the 30 languages
-#: of ted, need an extra, and the miniature has two languages.
+#: What is given to the recipes of a folder that have the key, lists where theirs are of another length: scores of
+#: Japanese, one of the 30 languages of ted, need an extra, and the miniature has two languages.
 FEWER = {
     "ted": {"languages": ["de", "fr"]},
     "iwslt14": {"languages": ["de"]},
     "help": {"low_pairs": 12, "rich": ["fr", "ru"]},
-    "help/titles": {},  # all its languages have tests
 }
 #: What a recipe calls the folder of its corpus, by the recipe's folder.
 CORPUS = {"help": "packages_folder"}
@@ -99,8 +98,12 @@ def small(recipe, prefix=""):
     if f"{prefix}pieces" in sizes and "languages" in recipe.keys and "zh" in recipe.value("languages"):
         sizes[f"{prefix}pieces"] = 1000  # Chinese alone has more characters than 400
     if not prefix:
-        fewer = FEWER.get(recipe.name, FEWER.get(recipe.name.partition("/")[0], {}))
-        sizes |= {key: value for key, value in fewer.items() if key in recipe.keys}
+        fewer = {
+            key: value for key, value in FEWER.get(recipe.name.partition("/")[0], {}).items() if key in recipe.keys
+        }
+        lists = {key: recipe.value(key) for key, value in fewer.items() if isinstance(value, list)}
+        kept = {key for key, value in lists.items() if len(value) == len(fewer[key])}
+        sizes |= {key: value for key, value in fewer.items() if key not in kept}
     for phase in recipe.phases:
         inner = recipe.plan[phase].inner
         if inner is not None:
