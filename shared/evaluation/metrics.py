@@ -213,6 +213,6 @@ METRICS: dict[str, Callable[[str, list[Any], str], Metric]] = {
     **dict.fromkeys(("bleu", "bleu_lc", "bleu_bare", "spbleu", "chrf", "chrf++", "ter"), SacreMetric),
     **dict.fromkeys(("wer", "cer", "wer_raw", "cer_raw"), EditRate),
     **dict.fromkeys(("accuracy", "entity_f1"), LabelMetric),
-    **dict.fromkeys(("rouge1", "rouge2", "rougeL"), RougeMetric),
     **dict.fromkeys(("exact_match", "answer_f1", "exact_match_local", "answer_f1_local"), AnswerMetric),
+    **dict.fromkeys(("rouge1", "rouge2", "rougeL"), RougeMetric),
 }

@@ -60,7 +60,7 @@ def test_every_reader_tells_its_layout_and_all_its_options(name):
 
 def test_the_help_of_no_corpus_names_those_that_there_are():
     shown = prepare("must", "--help", cwd=".")
-    assert shown.returncode == 2 and "no corpus 'must'; there are almanac" in shown.stderr
+    assert shown.returncode == 2 and "no corpus 'must'; there are aligned, almanac" in shown.stderr
 
 
 def test_almanac_is_written_and_read_back_in_all_its_layouts(tmp_path):
