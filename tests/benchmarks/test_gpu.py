@@ -73,11 +73,11 @@ def test_without_time_a_step_is_named_and_what_was_found_before_stays(tmp_path, 
 
 
 def test_the_command_ends_with_an_error_if_a_step_has_none_of_its_tests_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpu, "STEPS", [Step("none", ["-c", "pass"], 9, lambda folder: {"passed": 0})])
+    monkeypatch.setitem(gpu.PARTS, "decides", [Step("none", ["-c", "pass"], 9, lambda folder: {"passed": 0})])
     monkeypatch.setattr("sys.argv", ["gpu", "--device", "cpu", "--out", str(tmp_path)])
     with pytest.raises(SystemExit) as end:
         gpu.main()
-    assert end.value.code == 1
+    assert end.value.code == 1 and steps_of(tmp_path).keys() == {"none"}
 
 
 TESTS = """

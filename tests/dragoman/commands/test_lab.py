@@ -272,9 +272,11 @@ def folder_of(recipe):
 
 
 def test_the_laboratories_of_the_help_have_its_methods():
-    tested = {name for name in RECIPES if name.startswith("help/") and "evaluate" in RECIPES[name].phases}
+    tested = {
+        name for name in RECIPES if name.startswith("help/") and {"evaluate", "retrieve"} & {*RECIPES[name].phases}
+    }
     spoken = {name for name in tested if "speak" in RECIPES[name].phases}
-    baselines = {"mt", "multilingual_mt", "mt_many", "lass_tuned", "lm", "lstm_lm"}  # and models of languages
+    baselines = {"mt", "multilingual_mt", "mt_many", "lass_tuned", "lm", "lstm_lm", "veco"}  # and models of languages
     baselines_spoken = {"st", "asr", "st_lstm", "asr_ctc", "mt_spoken"}
     kinds = ((["text", "many"], tested - spoken, baselines), (["speech"], spoken, baselines_spoken))
     for files, methods, without in kinds:

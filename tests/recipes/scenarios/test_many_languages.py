@@ -14,7 +14,9 @@ from tests.recipes.test_waveform import QUICK
 from tests.recipes.xlmr import save_masked_model
 
 NAMES = [
-    name for name, recipe in RECIPES.items() if "encoder_folder" in recipe.placeholders and "languages" in recipe.keys
+    name
+    for name, recipe in RECIPES.items()
+    if "encoder_folder" in recipe.placeholders and "languages" in recipe.keys and "fit" in recipe.phases
 ]
 LANGUAGES = ["de", "fr"]
 #: Where the files of a pair are in each corpus, and what comes before the name of a split.
