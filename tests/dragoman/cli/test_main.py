@@ -1,6 +1,7 @@
 """The command, from the outside: a corpus of one's own to a scored translation, and wrong usage."""
 
 import json
+import logging
 import os
 import platform
 import signal
@@ -186,6 +187,38 @@ def test_a_second_run_has_nothing_to_do_and_a_changed_one_is_refused(run):
     assert changed.stderr.strip().splitlines()[-1].startswith("dragoman: error:") and "--restart fit" in changed.stderr
 
 
+@pytest.fixture
+def main(monkeypatch):
+    """The command in this process, with arguments or an error that its work raises; returns the exit code.
+
+    The environment is put back.
+    """
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "THP_MEM_ALLOC_ENABLE", "RANK"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(logging, "lastResort", logging.lastResort)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def run(error=None, arguments=None):
+        def work():
+            if error is not None:
+                raise error
+
+        if arguments is None:
+            monkeypatch.setattr(cli, "app", work)
+        monkeypatch.setattr(sys, "argv", ["dragoman", *(arguments or [])])
+        try:
+            cli.main()
+        except SystemExit as end:
+            return end.code
+        return 0
+
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    for name in ("GOMP_SPINCOUNT", "THP_MEM_ALLOC_ENABLE"):
+        os.environ.pop(name, None)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -215,11 +248,12 @@ def test_a_second_run_has_nothing_to_do_and_a_changed_one_is_refused(run):
         (["fly"], 2, "fly"),
     ],
 )
-def test_mistakes_are_one_line_and_an_exit_code(arguments, code, message, tmp_path):
-    result = dragoman(*arguments, cwd=tmp_path)
-    assert result.returncode == code, result.stderr
-    assert message in result.stderr
-    assert "Traceback" not in result.stderr
+def test_mistakes_are_one_line_and_an_exit_code(arguments, code, message, tmp_path, monkeypatch, main, capfd):
+    monkeypatch.chdir(tmp_path)
+    found = main(arguments=arguments)
+    said = capfd.readouterr().err
+    assert found == code, said
+    assert message in said and "Traceback" not in said
 
 
 # -- help -------------------------------------------------------------------------------------------------------------
@@ -241,32 +275,6 @@ def test_help_loses_no_brackets_to_markup():
 def test_help_names_extras_in_full():
     shown = CliRunner().invoke(app, ["import", "--help"]).stdout
     assert "pip install 'dragoman[hf]'" in " ".join(shown.split())
-
-
-@pytest.fixture
-def main(monkeypatch):
-    """The command in this process, whose work is to raise an error; returns the exit code, with the environment."""
-    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "THP_MEM_ALLOC_ENABLE", "RANK"):
-        monkeypatch.delenv(name, raising=False)
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def run(error=None):
-        def work():
-            if error is not None:
-                raise error
-
-        monkeypatch.setattr(cli, "app", work)
-        try:
-            cli.main()
-        except SystemExit as end:
-            return end.code
-        return 0
-
-    yield run
-    for number, handler in before.items():
-        signal.signal(number, handler)
-    for name in ("GOMP_SPINCOUNT", "THP_MEM_ALLOC_ENABLE"):
-        os.environ.pop(name, None)
 
 
 def test_threads_and_pages_are_asked_for_unless_somebody_has(main, monkeypatch):
