@@ -11,8 +11,8 @@ al. 2017, ACL)::
 ``source_file`` and ``target_file`` are their names below the root, with ``{split}`` in the place of what becomes the
 split, and, where codes are in them, ``{source_language}`` and ``{target_language}``, such as
 ``NTG/xglue.ntg.{source_language}.src.{split}``. Several can be one split, or a split be called otherwise:
-``splits=["train", "dev=val", "test"]``. Blank lines are rows too, compressed files are read, and further references
-stand beside the first (mt/corpora/moses.py).
+``splits=["train", "dev=val", "test"]``. Blank lines are rows too, and compressed files are read. Further
+references of a test are read as ``prepare moses`` reads them.
 """
 
 from __future__ import annotations
