@@ -102,7 +102,9 @@ def _pairs(arguments: list[str]) -> dict[str, str]:
 
 def _options(kind: type, given: dict[str, Any]) -> dict[str, Any]:
     """Turn the strings of the command line into what the constructor's annotations ask for."""
-    parameters, annotated = inspect.signature(kind).parameters, hints(kind.__init__)  # type: ignore[misc]
+    # Not those of the class, which in Python 3.11.2 are those of __new__ where the constructor is inherited.
+    parameters = dict([*inspect.signature(kind.__init__).parameters.items()][1:])  # type: ignore[misc]
+    annotated = hints(kind.__init__)  # type: ignore[misc]
     options: dict[str, Any] = {}
     for key, text in given.items():
         if key not in parameters or key in ("root", "workers"):

@@ -11,8 +11,8 @@ from typing import Any
 from typer.core import TyperCommand
 
 _WIDTH = 100
-#: The arguments of readers that are options of the command itself.
-_COMMON = ("root", "workers")
+#: The arguments of readers that are no options of theirs, or options of the command itself.
+_COMMON = ("self", "root", "workers")
 
 
 class ReaderCommand(TyperCommand):
@@ -43,7 +43,7 @@ def reader_help(name: str, kind: type) -> str:
     """
     told = _arguments(inspect.getdoc(kind.__init__) or "")  # type: ignore[misc]
     options = []
-    for key, parameter in inspect.signature(kind).parameters.items():
+    for key, parameter in inspect.signature(kind.__init__).parameters.items():  # type: ignore[misc]
         if key not in _COMMON:
             default = parameter.default
             note = "" if default in (None, "", False, ()) else f"(default: {_shown(default)})"

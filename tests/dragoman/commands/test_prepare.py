@@ -52,7 +52,8 @@ def test_every_reader_tells_its_layout_and_all_its_options(name):
     told = reader_help(name, kind)
     layout, _, options = told.partition(f"Options of {name}, beside those above:")
     assert len(layout.strip()) > 100 and "``" not in told and "::" not in told
-    own = [key for key in inspect.signature(kind).parameters if key not in ("root", "workers")]
+    own = [key for key in inspect.signature(kind.__init__).parameters if key not in ("self", "root", "workers")]
+    assert own
     assert re.findall(r"^  --([\w-]+)", options, re.MULTILINE) == [key.replace("_", "-") for key in own]
     if name != "almanac":  # whose class tells what its arguments are
         assert not re.findall(r"^  --[\w-]+\s*(?:\(.*\))?$", options, re.MULTILINE)
