@@ -22,9 +22,9 @@ from dragoman.commands.endings import Warnings, as_ctrl_c, complain, finish, no_
 from dragoman.commands.options import (
     METRIC_NAMES,
     OPEN,
+    ChoosingOptions,
     DivisionOptions,
     ModelOptions,
-    SearchOptions,
     SoundOptions,
     SourceLanguage,
     TargetLanguage,
@@ -218,7 +218,7 @@ def batch_size(
 
 
 @app.command()
-@with_options(sound=SoundOptions, search=SearchOptions, models=ModelOptions)
+@with_options(sound=SoundOptions, search=ChoosingOptions, models=ModelOptions)
 def translate(
     model: Annotated[Path, typer.Argument(help="folder of a model, or of a run")],
     inputs: Annotated[
@@ -232,7 +232,6 @@ def translate(
             min=1, help="number of hypotheses per input, in text and json (a divided sound file has one hypothesis)"
         ),
     ] = 1,
-    samples: Annotated[int, typer.Option(min=1, help="number of outputs per input, with --sample")] = 1,
     format: Annotated[
         str,
         typer.Option(
@@ -245,7 +244,7 @@ def translate(
     ] = None,
     *,
     sound: SoundOptions,
-    search: SearchOptions,
+    search: ChoosingOptions,
     models: ModelOptions,
 ) -> None:
     """Translate lines of text (files or standard input) or sound files; prints one line per input, in order."""
@@ -256,7 +255,6 @@ def translate(
         inputs or [],
         languages=(source_language, target_language),
         n_best=n_best,
-        samples=samples,
         kind=format,
         out=out,
         sound=sound,
@@ -266,7 +264,7 @@ def translate(
 
 
 @app.command()
-@with_options(division=DivisionOptions, search=SearchOptions, models=ModelOptions)
+@with_options(division=DivisionOptions, search=ChoosingOptions, models=ModelOptions)
 def evaluate(
     model: Annotated[Path, typer.Argument(help="folder of a model, or of a run")],
     manifests: Annotated[list[Path], typer.Argument(help="manifests (*.arrow) to translate and score")],
@@ -287,7 +285,7 @@ def evaluate(
     ] = False,
     *,
     division: DivisionOptions,
-    search: SearchOptions,
+    search: ChoosingOptions,
     models: ModelOptions,
 ) -> None:
     """Translate manifests with a model and score the output, exactly as recipes do."""

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from dragoman.commands.loading import load_models, workspace_for
-from dragoman.commands.options import DivisionOptions, ModelOptions, SearchOptions
+from dragoman.commands.options import ChoosingOptions, DivisionOptions, ModelOptions
 from dragoman.commands.score import print_scores
 from dragoman.commands.searching import fitting, search_for
 from dragoman.commands.whole_talks import evaluate_talks
@@ -61,7 +61,7 @@ def evaluate_manifests(
     limit: int,
     talks: bool,
     division: DivisionOptions,
-    search: SearchOptions,
+    search: ChoosingOptions,
     models: ModelOptions,
 ) -> None:
     """Translate manifests, print the scores, and write hypotheses and results if ``out`` is given."""
@@ -69,6 +69,8 @@ def evaluate_manifests(
     check_metrics(metrics, texts)
     check_options(out=out, limit=limit, talks=talks, division=division)
     search_for(search)
+    if search.samples > 1 and not search.chooses:
+        raise UsageError(f"--samples {search.samples} needs --mbr or --rerank: one output of each row is scored")
     model = model_folder(model)  # results name it, and note how it was averaged
     budget = translation_budget(models.batch_size)
     workspace = workspace_for(out or Path(), models, "evaluate")

@@ -21,6 +21,7 @@ import typer
 from dragoman.shared.errors import UsageError, check_number
 
 SEARCH, SAMPLING, SOUND, MODELS = "Search", "Sampling", "Sound files", "Models and machine"
+CHOICE = "Choice among hypotheses"
 SUBTITLES = "Limits of subtitles"
 STREAM = "While listening"
 #: Those of shared/evaluation/metrics.py, which is too heavy to be imported here.
@@ -74,6 +75,11 @@ class SearchOptions:
     ] = 1.0
     seed: Annotated[int, _option("seed of the sampling", SAMPLING)] = 1
 
+    @property
+    def samples_outputs(self) -> bool:
+        """Tell whether outputs are sampled."""
+        return self.sample
+
     def check(self) -> None:
         """Refuse options that the chosen search does not read.
 
@@ -82,13 +88,66 @@ class SearchOptions:
         """
         if self.ctc:
             kind, read = "decoding by CTC", {"ctc", "beam", "length_bonus"}
-        elif self.sample:
+        elif self.samples_outputs:
             kind, read = "sampling", RULES | {"sample", "temperature", "top_k", "top_p", "seed"}
         else:
             kind, read = "beam search", RULES | {"beam", "length_penalty"}
-        for field in fields(self):
+        for field in fields(SearchOptions):
             if field.name not in read and getattr(self, field.name) != field.default:
                 raise UsageError(f"--{field.name.replace('_', '-')} does not apply to {kind}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoosingOptions(SearchOptions):
+    """The search, and the choice among several hypotheses that it finds (docs/search.md)."""
+
+    samples: Annotated[
+        int, _option("number of outputs per input, with --sample, --mbr or --rerank", SAMPLING, min=1)
+    ] = 1
+    mbr: Annotated[
+        str | None,
+        _option(
+            "chrf, chrf++ or bleu: choose the hypothesis that is most like all of them (minimum Bayes risk), of "
+            "--samples or of the beam",
+            CHOICE,
+        ),
+    ] = None
+    rerank: Annotated[
+        Path | None,
+        _option(
+            "model folder: choose by score + weight x mean log-probability of a language model, or of a translator "
+            "from the target language to the source language",
+            CHOICE,
+        ),
+    ] = None
+    rerank_weight: Annotated[float, _option("that weight", CHOICE)] = 1.0
+
+    @property
+    def chooses(self) -> bool:
+        """Tell whether a judge chooses among hypotheses."""
+        return self.mbr is not None or self.rerank is not None
+
+    @property
+    def samples_outputs(self) -> bool:
+        """Tell whether outputs are sampled: several samples to choose among need no further word."""
+        return self.sample or (self.chooses and self.samples > 1)
+
+    def check(self) -> None:
+        """Refuse options that the chosen search does not read, two judges, and a judge without a choice.
+
+        Raises:
+            UsageError: names the first such option.
+        """
+        super().check()
+        if self.samples > 1 and not self.samples_outputs:
+            raise UsageError(f"--samples {self.samples} needs --sample")
+        if self.mbr is not None and self.rerank is not None:
+            raise UsageError("--mbr and --rerank do not go together")
+        if self.chooses and (self.samples if self.samples_outputs else self.beam) == 1:
+            judge = "--rerank" if self.mbr is None else "--mbr"
+            raise UsageError(f"{judge} chooses among several hypotheses: give --samples, or a --beam above 1")
+        if self.rerank is None and self.rerank_weight != type(self).rerank_weight:
+            raise UsageError("--rerank-weight needs --rerank")
 
 
 RULES = {"minimum_length", "maximum_length_ratio", "maximum_length_extra", "no_repeat_ngram", "allowed", "forbidden"}

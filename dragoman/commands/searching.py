@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dragoman.commands.input_files import lines
-from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
-from dragoman.shared.errors import DataError, UsageError
+from dragoman.commands.options import ChoosingOptions, ModelOptions, SearchOptions, SoundOptions
+from dragoman.shared.errors import DataError, UsageError, check_number
+from dragoman.shared.evaluation.judging import ExpectedMetric, OtherModel
 from dragoman.shared.search import (
     AllowedTokens,
     AnySearch,
     BeamSearch,
+    ChoosingSearch,
     CtcGreedySearch,
     CtcPrefixSearch,
     ForbiddenTokens,
     GreedySearch,
+    Judge,
     RepeatedNgrams,
     Rules,
     SamplingSearch,
@@ -24,20 +27,22 @@ from dragoman.shared.search import (
 from dragoman.shared.search.bans import Ban
 from dragoman.shared.sound.segmentation import named_segmenter
 from dragoman.shared.sound.speech_activity import speech_detector
+from dragoman.shared.systems.combining import LARGEST_WEIGHT
 from dragoman.shared.systems.ctc_system import CtcSystem
+from dragoman.shared.systems.model_folder import model_folder
 from dragoman.shared.systems.system import System
 from dragoman.shared.text.tokenizer import Tokenizer
 
+#: Those of a command.
+Options = TypeVar("Options", bound=SearchOptions)
 
-def search_for(
-    options: SearchOptions, *, n_best: int = 1, samples: int = 1, tokenizer: Tokenizer | None = None
-) -> AnySearch:
+
+def search_for(options: SearchOptions, *, n_best: int = 1, tokenizer: Tokenizer | None = None) -> AnySearch:
     """Return the search that the options describe.
 
     Args:
         options: checked ones.
         n_best: hypotheses of each input.
-        samples: outputs of each input, when sampling.
         tokenizer: whose symbols the files of allowed and forbidden ones name; without it they are not read, which is
             enough to find wrong numbers before a model is loaded.
 
@@ -45,8 +50,11 @@ def search_for(
         DataError: if a file names a symbol that there is not.
         UsageError: if the numbers do not fit together.
     """
-    if samples > 1 and not options.sample:
-        raise UsageError(f"--samples {samples} needs --sample")
+    if isinstance(options, ChoosingOptions) and options.chooses:
+        sampled = options.samples_outputs
+        plain = replace(options, mbr=None, rerank=None, rerank_weight=1.0, sample=sampled)
+        found_by: Any = search_for(plain, n_best=1 if sampled else options.beam, tokenizer=tokenizer)
+        return ChoosingSearch(search=found_by, judge=judge_for(options), n_best=n_best)
     if n_best > 1 and options.sample:
         raise UsageError("--n-best does not apply to sampling: use --samples")
     try:
@@ -57,7 +65,7 @@ def search_for(
         rules = rules_for(options, tokenizer)
         if options.sample:
             return SamplingSearch(
-                samples=samples,
+                samples=getattr(options, "samples", 1),
                 temperature=options.temperature,
                 top_k=options.top_k,
                 top_p=options.top_p,
@@ -71,6 +79,14 @@ def search_for(
         raise
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def judge_for(options: ChoosingOptions) -> Judge:
+    """Return what chooses among hypotheses; see :func:`search_for`."""
+    if options.rerank is None:
+        return ExpectedMetric(metric=str(options.mbr))
+    check_number("--rerank-weight", options.rerank_weight, above=0, most=LARGEST_WEIGHT)
+    return OtherModel(model=str(model_folder(options.rerank)), weight=options.rerank_weight)
 
 
 def rules_for(options: SearchOptions, tokenizer: Tokenizer | None) -> Rules:
@@ -107,7 +123,7 @@ def listed_symbols(path: Path, tokenizer: Tokenizer) -> list[int]:
     return ids
 
 
-def fitting(options: SearchOptions, system: System) -> SearchOptions:
+def fitting(options: Options, system: System) -> Options:
     """Return the options with ``ctc``, if the system can be decoded in no other way.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import Any
 
 from dragoman.commands.input_files import lines, refuse_sound, report_cut, report_unreadable, sound_files
 from dragoman.commands.loading import load_models
-from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
+from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOptions
 from dragoman.commands.pace import Pace
 from dragoman.commands.searching import fitting, search_for, translation_options
 from dragoman.commands.timed_output import FORMATS, check_output, rendered, write_timed
@@ -31,11 +31,10 @@ def translate_inputs(
     *,
     languages: tuple[str | None, str | None],
     n_best: int,
-    samples: int,
     kind: str,
     out: Path | None,
     sound: SoundOptions,
-    search: SearchOptions,
+    search: ChoosingOptions,
     models: ModelOptions,
 ) -> None:
     """Translate files or standard input and print the result.
@@ -44,8 +43,8 @@ def translate_inputs(
         DataError: for text that cannot be read; at the end, if sound files could not be.
         UsageError: if options do not fit together, or the model reads something else.
     """
-    search_for(search, n_best=n_best, samples=samples)
-    several = max(n_best, samples) > 1
+    search_for(search, n_best=n_best)
+    several = n_best > 1 or (search.samples > 1 and not search.chooses)
     if several and kind not in ("text", "json"):
         raise UsageError(f"--format {kind} has one hypothesis: without --n-best and --samples, or --format json")
     check_detector(sound.speech_detector)
@@ -61,8 +60,7 @@ def translate_inputs(
         return
     if out is not None:
         raise UsageError("--out is for files with times: --format srt, vtt, tsv, and json of one hypothesis")
-    search = fitting(search, system)
-    chosen = search_for(search, n_best=n_best, samples=samples, tokenizer=system.output.tokenizer)
+    chosen = search_for(fitting(search, system), n_best=n_best, tokenizer=system.output.tokenizer)
     if not speech:
         sound.refuse()
         refuse_sound(model, inputs)

@@ -65,6 +65,7 @@ class SacreMetric:
         self.mark = form_of(*sets)
         sets = [[line and self.form(line) for line in lines] for lines in sets]
         self.scorer: Any
+        self.formula: Callable[[np.ndarray], np.ndarray]
         if "bleu" in name:
             tokenizer = "flores200" if name == "spbleu" else languages.sacrebleu_tokenizer(language)
             self.scorer = _bleu_scorer(sets, tokenizer, language, lowercase=name == "bleu_lc")
@@ -116,20 +117,22 @@ def _check_pieces(tokenizer: str) -> None:
         raise DataError(f"{error}; spbleu needs there what is at {address}") from error
 
 
-def bleu(totals: np.ndarray) -> np.ndarray:
+def bleu(totals: np.ndarray, *, effective_order: bool = False) -> np.ndarray:
     """Return BLEU as sacreBLEU has it: four orders, exponential smoothing (Chen and Cherry 2014, method 3).
 
     Args:
         totals: (..., 10): hypothesis length, reference length, n-grams that match, n-grams.
+        effective_order: leave out orders of which a short hypothesis has no n-gram, for scores of single sentences.
     """
     hypothesis, reference = totals[..., 0], totals[..., 1]
     correct, total = totals[..., 2 : 2 + BLEU_ORDER], totals[..., 2 + BLEU_ORDER :]
     missed = correct == 0
     smoothed = np.where(missed, 0.5 ** np.cumsum(missed, axis=-1), correct)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logarithm = np.log(100 * smoothed / total).mean(axis=-1)
+        counted = (total > 0) | (not effective_order)
+        logarithm = np.where(counted, np.log(100 * smoothed / total), 0).sum(axis=-1) / counted.sum(axis=-1)
         brevity = np.where(hypothesis < reference, 1 - reference / hypothesis, 0.0)
-        defined = (total > 0).all(axis=-1) & correct.any(axis=-1)
+        defined = ((total > 0) == counted).all(axis=-1) & correct.any(axis=-1)
         return np.where(defined, np.exp(np.where(defined, brevity + logarithm, 0.0)), 0.0)
 
 

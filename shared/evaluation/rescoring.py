@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -52,6 +54,33 @@ class Rescored:
 
 
 @torch.inference_mode()
+def score_rows(
+    system: System,
+    rows: Rows,
+    *,
+    budget: Budget,
+    autocast: Callable[[], AbstractContextManager[Any]],
+    workers: int = 0,
+) -> Iterator[tuple[int, float, int]]:
+    """Yield number, sum of log-probabilities and number of tokens of the text that each row has for output.
+
+    Raises:
+        DataError: if a row has no text, or one that is too long for the model.
+        UsageError: if the system has no decoder.
+    """
+    model = system.model
+    if not isinstance(model, Scorer):
+        raise UsageError("this model has no decoder that could score outputs")
+    name = "output"
+    with evaluating(system):
+        for batch, numbers in Loader.evaluation(rows, {**system.input_fields, name: system.scored}, budget, workers):
+            batch = batch.to(system.device)
+            with autocast():
+                scores = forced_scores(model, batch, batch[name], field=name)
+            totals = scores.values.double().sum(1).tolist()
+            yield from zip(numbers.tolist(), totals, scores.lengths.tolist(), strict=True)
+
+
 def rescore(
     system: System, manifest: Manifest, *, texts: Sequence[str] | None, budget: Budget, workspace: Workspace
 ) -> list[Rescored]:
@@ -68,31 +97,20 @@ def rescore(
         DataError: if there are not as many texts as rows, a row has no text, or one that is too long for the model.
         UsageError: if the system has no decoder.
     """
-    model = system.model
-    if not isinstance(model, Scorer):
-        raise UsageError("this model has no decoder that could score outputs")
-    written = system.scored
-    column = written.column
+    column = system.scored.column
     if texts is not None and len(texts) != len(manifest):
         raise DataError(f"{manifest.path}: has {len(manifest)} rows, but there are {len(texts)} outputs")
     rows: Rows = manifest
     if texts is not None:
         rows = [dict(row) | {column: text} for row, text in zip(manifest, texts, strict=True)]
-    name = "output"
     results: list[Rescored | None] = [None] * len(manifest)
-    with evaluating(system), progress_bar(enabled=workspace.show_progress) as bar:
+    with progress_bar(enabled=workspace.show_progress) as bar:
         task = bar.add_task("scoring", total=len(manifest), status="")
-        for batch, numbers in Loader.evaluation(
-            rows, {**system.input_fields, name: written}, budget, workspace.workers
+        for number, total, tokens in score_rows(
+            system, rows, budget=budget, autocast=workspace.autocast, workers=workspace.workers
         ):
-            batch = batch.to(system.device)
-            with workspace.autocast():
-                scores = forced_scores(model, batch, batch[name], field=name)
-            totals, counts = scores.values.double().sum(1).tolist(), scores.lengths.tolist()
-            for number, total, count in zip(numbers.tolist(), totals, counts, strict=True):
-                row = rows[number]
-                results[number] = Rescored(str(row["id"]), total, count, row[column])
-            bar.advance(task, len(numbers))
+            results[number] = Rescored(str(rows[number]["id"]), total, tokens, rows[number][column])
+            bar.advance(task)
     wrong = [result.id for result in results if result is not None and math.isnan(result.total)]
     if wrong:
         raise DataError(f"{manifest.path}: the model's log-probabilities are not numbers for row {wrong[0]!r}")

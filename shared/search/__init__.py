@@ -2,6 +2,7 @@
 
 from dragoman.shared.search.bans import AllowedTokens, ForbiddenFirst, ForbiddenTokens, RepeatedNgrams
 from dragoman.shared.search.beam import BeamSearch
+from dragoman.shared.search.choosing import ChoosingSearch, Judge
 from dragoman.shared.search.ctc_greedy import CtcGreedySearch
 from dragoman.shared.search.ctc_prefix import CtcPrefixSearch
 from dragoman.shared.search.greedy import GreedySearch
@@ -13,12 +14,14 @@ __all__ = [
     "AllowedTokens",
     "AnySearch",
     "BeamSearch",
+    "ChoosingSearch",
     "CtcGreedySearch",
     "CtcPrefixSearch",
     "CtcSearch",
     "ForbiddenFirst",
     "ForbiddenTokens",
     "GreedySearch",
+    "Judge",
     "RepeatedNgrams",
     "Rules",
     "SamplingSearch",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -80,5 +80,18 @@ def ruled(search: Search, *, start_symbols: int, bans: Sequence[Ban]) -> Search:
     return type(search)(**cast(Any, search).arguments | {"rules": joined})
 
 
+@runtime_checkable
+class Choosing(Protocol):
+    """Chooses among the hypotheses that another search finds; see shared/search/choosing.py."""
+
+    found_by: Search | CtcSearch
+
+    def best(
+        self, system: Any, rows: Sequence[Mapping[str, Any]], outputs: Sequence[Sequence[Hypothesis]]
+    ) -> list[list[Hypothesis]]:
+        """Return the best of the hypotheses of each row that the system read, best first."""
+        ...
+
+
 #: Any of them; which one fits is for the system to say.
-AnySearch = Search | CtcSearch
+AnySearch = Search | CtcSearch | Choosing

@@ -18,7 +18,7 @@ from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.generator import Hypothesis
 from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.nn.state import evaluating
-from dragoman.shared.search.search import AnySearch
+from dragoman.shared.search.search import AnySearch, Choosing
 from dragoman.shared.sound.audio import read_audio, samples
 from dragoman.shared.systems.reading_model import ReadingModel
 
@@ -56,7 +56,7 @@ def translate_rows(
     Args:
         system: in any mode; it translates in eval mode.
         rows: a manifest or a list of rows.
-        search: how to find outputs.
+        search: how to find outputs, and to choose among them.
         budget: the size of a batch, which is smaller where rows cost whole windows; see :func:`of_windows`.
         autocast: returns the context in which the model computes.
         workers: processes that read and tokenise; 0 does it in this one.
@@ -76,10 +76,13 @@ def translate_rows(
     shown = np.flatnonzero(~blank)
     some = selected(rows, shown) if blank.any() else rows
     budget = of_windows(budget, system)
+    finding = search.found_by if isinstance(search, Choosing) else search
     with evaluating(system):
         for batch, numbers in Loader.evaluation(some, fields, budget, workers, rank=rank, world=world):
             with autocast(), torch.inference_mode():
-                hypotheses = system.translate_batch(batch.to(system.device), search)
+                hypotheses = system.translate_batch(batch.to(system.device), finding)
+                if isinstance(search, Choosing):
+                    hypotheses = search.best(system, [some[number] for number in numbers.tolist()], hypotheses)
             yield from zip(shown[numbers].tolist(), hypotheses, strict=True)
 
 

@@ -1,11 +1,13 @@
 """The commands that use a model folder: what they print, what they refuse, and how they end."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from sacrebleu.metrics.chrf import CHRF
 
 from dragoman.commands.options import command_line
 from dragoman.shared.batches.manifest import Manifest
@@ -21,6 +23,38 @@ def test_n_best_lines_bear_the_number_of_their_input(dragoman):
     rows = [line.split("\t") for line in output.splitlines()]
     assert code == 0 and [row[0] for row in rows] == ["1", "1", "2", "3", "3"]
     assert [row[2] for row in rows if row[0] == "2"] == [""] and rows[0][2] == "zwei eins"
+
+
+def test_the_sample_that_is_most_like_all_of_them_is_chosen(dragoman):
+    asked = ["translate", GOLDEN, "--samples", 6, "--maximum-length-extra", 4]
+    _, drawn, _ = dragoman(*asked, "--sample", "--format", "json", text="one two three\n")
+    texts = [one["translation"] for one in json.loads(drawn)["hypotheses"]]
+    means = [sum(CHRF().sentence_score(text, [other]).score for other in texts) for text in texts]
+    code, output, _ = dragoman(*asked, "--mbr", "chrf", text="one two three\n\n")
+    assert (code, output) == (0, f"{texts[means.index(max(means))]}\n\n") and len({*texts}) > 2
+
+
+def test_a_beam_is_reranked_by_a_model(dragoman):
+    asked = ["translate", GOLDEN, "--beam", 4, "--n-best", 3, "--rerank", GOLDEN, "--to", "de"]
+    code, _, messages = dragoman(*asked, text="one two\n")
+    assert code == 2 and "reads en, not the outputs' 'de': it is to translate back" in messages
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--samples", "3"], "--samples 3 needs --sample"),
+        (["--mbr", "comet"], "hypotheses are compared by chrf, chrf++, bleu, not 'comet'"),
+        (["--mbr", "chrf", "--beam", "1"], "--mbr chooses among several hypotheses: give --samples, or"),
+        (["--mbr", "chrf", "--rerank", str(GOLDEN)], "--mbr and --rerank do not go together"),
+        (["--rerank", "nowhere"], "nowhere"),
+        (["--rerank-weight", "2"], "--rerank-weight needs --rerank"),
+        (["--rerank", str(GOLDEN), "--rerank-weight", "0"], "--rerank-weight must be a number above 0"),
+    ],
+)
+def test_a_choice_that_cannot_be_made_is_refused(dragoman, options, message):
+    code, output, messages = dragoman("translate", GOLDEN, *options, text="one two\n")
+    assert code in (1, 2) and not output and message in messages, messages
 
 
 def test_sound_files_around_a_broken_one_are_translated(dragoman, speech_model, tmp_path, write_sound):

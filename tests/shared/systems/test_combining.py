@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from dragoman import BeamSearch, CtcGreedySearch, CtcPrefixSearch, DataError, GreedySearch, Manifest, System, UsageError
 from dragoman.cli.main import app
-from dragoman.commands.options import ModelOptions, SearchOptions
+from dragoman.commands.options import ChoosingOptions, ModelOptions, SearchOptions
 from dragoman.commands.searching import search_for
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.rescoring import rescore
@@ -314,7 +314,7 @@ def test_numbers_that_make_no_sense_are_usage_errors(options, message):
 
 
 def test_more_of_them():
-    refuses(UsageError, "--samples 2 needs --sample", lambda: search_for(SearchOptions(), samples=2))
+    refuses(UsageError, "--samples 2 needs --sample", ChoosingOptions(samples=2).check)
     refuses(UsageError, "use --samples", lambda: search_for(SearchOptions(sample=True), n_best=2))
     refuses(UsageError, "--lm-weight needs --lm", lambda: ModelOptions(lm_weight=0.5).check())
     refuses(UsageError, "--ctc-weight must be at least 0 and below 1, not 1.5", ModelOptions(ctc_weight=1.5).check)
