@@ -28,7 +28,7 @@ WORTE = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht"]
 TINY = "--width 32 --heads 2 --feedforward 64 --encoder_layers 1 --decoder_layers 1 --pieces 300 --dropout 0.0".split()
 
 
-def dragoman(*arguments, text=None, cwd=None):
+def process(*arguments, text=None, cwd=None):
     command = [sys.executable, "-m", "dragoman", *map(str, arguments)]
     return subprocess.run(command, input=text, capture_output=True, text=True, cwd=cwd, timeout=300)
 
@@ -49,7 +49,7 @@ def run(tmp_path_factory):
     common = ["--data_folder", folder, "--source_language", "en", "--target_language", "de"]
     common += ["--results_folder", folder / "results", "--noprogressbar", "--device", "cpu", *TINY]
     common += "--updates 250 --warmup 50 --learning_rate 0.01 --batch_tokens 400 --validate_every 125".split()
-    result = dragoman("run", "own/mt", *common)
+    result = process("run", "own/mt", *common)
     assert result.returncode == 0, result.stderr
     return folder, folder / "results" / "mt" / "1"
 
@@ -74,16 +74,15 @@ def test_the_log_begins_with_the_machine_and_ends_with_the_model_and_what_to_do_
     said = f"the model is in {model}; to use it: dragoman translate {model} news.txt"
     assert log[-1].partition(" ")[2].partition(" ")[2] == said
     (tmp_path / "news.txt").write_text("one two\n")
-    done = dragoman(*log[-1].partition("to use it: dragoman ")[2].split(), cwd=tmp_path)
+    done = process(*log[-1].partition("to use it: dragoman ")[2].split(), cwd=tmp_path)
     assert done.returncode == 0 and done.stdout.count("\n") == 1
 
 
-def test_the_folder_of_a_run_stands_for_its_model(run):
+def test_the_folder_of_a_run_stands_for_its_model(run, dragoman):
     _, output = run
-    of_model = dragoman("translate", output / "average" / "model", text="one two\n")
-    of_run = dragoman("translate", output, "--ensemble", output, text="one two\n")
-    assert of_model.returncode == of_run.returncode == 0 and of_run.stdout == of_model.stdout
-    assert f"dragoman translate {output}/average/model" in dragoman("show", output).stdout
+    code, of_model, _ = dragoman("translate", output / "average" / "model", text="one two\n")
+    assert code == 0 and dragoman("translate", output, "--ensemble", output, text="one two\n")[:2] == (0, of_model)
+    assert f"dragoman translate {output}/average/model" in dragoman("show", output)[1]
 
 
 def test_a_run_leaves_a_model_scores_and_a_curve(run):
@@ -100,16 +99,15 @@ def test_a_run_leaves_a_model_scores_and_a_curve(run):
     assert {p.name for p in (output / "average" / "model").iterdir()} == files
 
 
-def test_translate_keeps_blank_lines_and_order(run, tmp_path):
+def test_translate_keeps_blank_lines_and_order(run, dragoman, tmp_path):
     _, output = run
     model = output / "average" / "model"
-    result = dragoman("translate", model, text="one two\n\n   \neight three\n")
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == "zwei eins\n\n\ndrei acht\n"
+    code, stdout, stderr = dragoman("translate", model, text="one two\n\n   \neight three\n")
+    assert (code, stdout) == (0, "zwei eins\n\n\ndrei acht\n"), stderr
     (tmp_path / "a.txt").write_text("six six\n")
     (tmp_path / "b.txt").write_text("one eight")
-    result = dragoman("translate", model, tmp_path / "b.txt", tmp_path / "a.txt", "--n-best", 2, "--beam", 2)
-    lines = [line.split("\t") for line in result.stdout.splitlines()]
+    _, stdout, _ = dragoman("translate", model, tmp_path / "b.txt", tmp_path / "a.txt", "--n-best", 2, "--beam", 2)
+    lines = [line.split("\t") for line in stdout.splitlines()]
     assert [line[2] for line in lines][::2] == ["acht eins", "sechs sechs"]
     assert [line[0] for line in lines] == ["1", "1", "2", "2"]
     assert float(lines[0][1]) >= float(lines[1][1])
@@ -124,13 +122,14 @@ def test_python_says_the_same(run):
     assert system.hypotheses(["four five", ""])[1][0].texts == {"translation": ""}
 
 
-def test_evaluate_and_score_agree_with_the_run(run, tmp_path):
+def test_evaluate_and_score_agree_with_the_run(run, dragoman, tmp_path):
     folder, output = run
     manifest = folder / "manifests" / "test.arrow"
-    result = dragoman("evaluate", output / "average" / "model", manifest, "--metrics", "chrf", "--out", tmp_path)
-    assert result.returncode == 0, result.stderr
+    model = output / "average" / "model"
+    code, stdout, stderr = dragoman("evaluate", model, manifest, "--metrics", "chrf", "--out", tmp_path)
+    assert code == 0, stderr
     row = read(tmp_path / "results.jsonl")[0]
-    assert result.stdout.split("\t")[1:3] == ["chrf", f"{row['value']:.2f}"]
+    assert stdout.split("\t")[1:3] == ["chrf", f"{row['value']:.2f}"]
     wanted = read(output / "results.jsonl")
     assert row["value"] == next(w["value"] for w in wanted if w["metric"] == "chrf")
     table = next(output.glob("evaluate/*.tsv")).read_text().splitlines()[1:]
@@ -138,13 +137,13 @@ def test_evaluate_and_score_agree_with_the_run(run, tmp_path):
     for name, column in (("hyp", 1), ("ref", 2), ("ref2", 3)):
         (tmp_path / name).write_text("".join(line.split("\t")[column] + "\n" for line in table))
     files = [tmp_path / "hyp", tmp_path / "ref", tmp_path / "ref2"]
-    result = dragoman("score", *files, "--language", "de", "--metrics", "chrf")
-    assert result.stdout.split("\t")[1:3] == ["chrf", f"{row['value']:.2f}"]
+    _, stdout, _ = dragoman("score", *files, "--language", "de", "--metrics", "chrf")
+    assert stdout.split("\t")[1:3] == ["chrf", f"{row['value']:.2f}"]
     (tmp_path / "bad").write_text("eins\n" * 10)
-    result = dragoman("score", *files, "--language", "de", "--metrics", "chrf", "--baseline", tmp_path / "bad")
-    assert result.stdout.splitlines()[-2].split()[0] == "chrf" and result.stdout.splitlines()[-2].endswith("  better")
-    result = dragoman("score", *files[:2], "--language", "de", "--baseline", tmp_path / "nothing")
-    assert result.returncode == 1 and "nothing" in result.stderr
+    _, stdout, _ = dragoman("score", *files, "--language", "de", "--metrics", "chrf", "--baseline", tmp_path / "bad")
+    assert stdout.splitlines()[-2].split()[0] == "chrf" and stdout.splitlines()[-2].endswith("  better")
+    code, _, stderr = dragoman("score", *files[:2], "--language", "de", "--baseline", tmp_path / "nothing")
+    assert code == 1 and "nothing" in stderr
 
 
 @pytest.mark.slow
@@ -156,15 +155,15 @@ def test_seeds_and_diff(run, tmp_path):
     keys += ["--updates", 120, "--learning_rate", 0.01]
     against = f"own/mt --updates 20 --results_folder {tmp_path}/short"
     words = ["seeds", "own/mt", "--seeds", "1,2", "--against", against, *keys]
-    result = dragoman(*words)
+    result = process(*words)
     assert result.returncode == 0, result.stderr
     assert "WARNING: updates differ" in result.stdout and "test, 10 lines" in result.stdout
     rows = read(tmp_path / "results.jsonl")
     [row] = [row for row in rows if row.get("kind") == "comparison" and row["metric"] == "chrf"]
     assert row["value"] > 0 and row["p"] < 0.05 and row["against_keys"]["updates"] == 20
-    again = dragoman(*words)
+    again = process(*words)
     assert again.returncode == 0 and again.stdout.count("done before") == 4
-    result = dragoman("diff", tmp_path / "results" / "mt" / "1", tmp_path / "short" / "mt" / "1", "--show", 1)
+    result = process("diff", tmp_path / "results" / "mt" / "1", tmp_path / "short" / "mt" / "1", "--show", 1)
     assert result.returncode == 0, result.stderr
     assert "reference 1 so " in result.stdout
     assert ["updates", "120", "20"] in [line.split() for line in result.stdout.splitlines()]
@@ -176,13 +175,13 @@ def test_a_second_run_has_nothing_to_do_and_a_changed_one_is_refused(run):
     common = ["--data_folder", folder, "--source_language", "en", "--target_language", "de"]
     common += ["--results_folder", folder / "results", "--noprogressbar", "--device", "cpu", *TINY]
     common += "--updates 250 --warmup 50 --learning_rate 0.01 --batch_tokens 400 --validate_every 125".split()
-    assert dragoman("run", "own/mt", *common).returncode == 0
+    assert process("run", "own/mt", *common).returncode == 0
     assert "starting" not in (output / "log.txt").read_text()[len(before) :]
     scores = (output / "results.jsonl").read_text().splitlines()
-    assert dragoman("run", "own/mt", *common, "--restart", "evaluate").returncode == 0
+    assert process("run", "own/mt", *common, "--restart", "evaluate").returncode == 0
     again = (output / "results.jsonl").read_text().splitlines()
     assert [json.loads(line)["scores"] for line in again] == [json.loads(line)["scores"] for line in scores]
-    changed = dragoman("run", "own/mt", *common, "--label_smoothing", "0.2")
+    changed = process("run", "own/mt", *common, "--label_smoothing", "0.2")
     assert changed.returncode == 2
     assert changed.stderr.strip().splitlines()[-1].startswith("dragoman: error:") and "--restart fit" in changed.stderr
 
