@@ -44,6 +44,20 @@ def import_(
     target_languages: Annotated[
         str | None, typer.Option(help="comma-separated codes (en,de), if the checkpoint has none")
     ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="native, or transformers: for decoder-only language models (Qwen, Gemma, Llama, TowerInstruct), which "
+            "translate by a prompt; pip install 'dragoman\\[hf]'"
+        ),
+    ] = "native",
+    prompt: Annotated[
+        str | None,
+        typer.Option(
+            help="what such a model is asked, with {text}, {source_language} and {target_language}; its chat template "
+            "is put around it; default: as TowerInstruct is asked"
+        ),
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
     r"""Convert a fairseq or Hugging Face checkpoint to a model folder, and report which tensors were loaded.
@@ -67,6 +81,8 @@ def import_(
         pieces=pieces,
         source_languages=source_languages.split(",") if source_languages else None,
         target_languages=target_languages.split(",") if target_languages else None,
+        engine=engine,
+        prompt=prompt,
     )
     for line in report.lines():
         print(line)

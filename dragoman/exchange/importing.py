@@ -12,9 +12,12 @@ from dragoman.exchange.fairseq.fairseq_import import import_fairseq
 from dragoman.exchange.huggingface.hf_import import import_huggingface
 from dragoman.exchange.huggingface.hf_reading import is_huggingface
 from dragoman.exchange.huggingface.hub import fetch, own_files
+from dragoman.exchange.language_models.lm_import import PROMPT, import_language_model
 from dragoman.exchange.loaded import LoadReport
 from dragoman.shared.errors import DataError, UsageError, one_line, shortened
+from dragoman.shared.systems.reading_model import ReadingModel
 
+ENGINES = ("native", "transformers")
 #: Characters of a refusal, whatever stands in a file.
 LONGEST = 2000
 #: How names of files end that hold a checkpoint; no model on the Hub is named like that.
@@ -30,6 +33,8 @@ def import_model(
     pieces: str | Path | None = None,
     source_languages: list[str] | None = None,
     target_languages: list[str] | None = None,
+    engine: str = "native",
+    prompt: str | None = None,
 ) -> LoadReport:
     """Read a checkpoint and write a model folder.
 
@@ -42,6 +47,8 @@ def import_model(
         pieces: what cuts text into pieces, if it is not found beside the checkpoint.
         source_languages: codes, if the checkpoint does not say them.
         target_languages: likewise.
+        engine: "native"; or "transformers", whose code then computes the model: for decoder-only language models.
+        prompt: what such a model is asked, with ``{text}``, ``{source_language}`` and ``{target_language}``.
 
     Returns:
         What was loaded and what was not.
@@ -51,6 +58,10 @@ def import_model(
         UsageError: if a language is unknown to the model, an option does not go with the source, or the source is a
             model folder already.
     """
+    if engine not in ENGINES:
+        raise UsageError(f"--engine must be one of {', '.join(ENGINES)}, not {engine!r}")
+    if prompt is not None and engine == "native":
+        raise UsageError("--prompt is for language models: it needs --engine transformers")
     folder, name = Path(source), None
     if not folder.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", str(source)):
         if folder.suffix in _CHECKPOINTS:
@@ -65,8 +76,17 @@ def import_model(
     if own_files(folder) is not None:
         raise UsageError(f"{source}: is a model folder of this project already: nothing is to be imported")
     with TemporaryDirectory() as scratch:
+        system: ReadingModel
         with _refusals(source):
-            if is_huggingface(folder):
+            if engine == "transformers":
+                system, report = import_language_model(
+                    folder,
+                    Path(scratch),
+                    source_languages=source_languages,
+                    target_languages=target_languages,
+                    prompt=PROMPT if prompt is None else prompt,
+                )
+            elif is_huggingface(folder):
                 if dictionary or pieces:
                     raise UsageError(f"{source}: brings its own tokenizer; --dictionary and --pieces are for fairseq's")
                 system, report = import_huggingface(

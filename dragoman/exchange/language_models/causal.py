@@ -1,0 +1,165 @@
+"""A decoder-only language model of the library transformers, as search sees it.
+
+Legend: B sentences, K outputs of each, R = B x K rows, S prompt, P prefix, T tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import Described
+from dragoman.shared.errors import DataError, UsageError, one_line
+from dragoman.shared.generator import Encoding, check_fork, kept_sentences
+from dragoman.shared.nn.translator import MEMORY
+from dragoman.shared.padded import Padded
+
+#: Of a configuration: what would have the library fetch code, or store weights in a form of somebody else.
+REFUSED = ("auto_map", "quantization_config")
+#: Likewise, but with a usual choice in its place: the attention may be named by a kernel on the Hub.
+CHOSEN_HERE = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal", "experts_implementation")
+
+
+def check_config(config: dict[str, Any], place: str) -> None:
+    """Refuse a configuration that needs code of its own, or weights that are stored in few bits.
+
+    Raises:
+        UsageError: naming the key.
+    """
+    for key in REFUSED:
+        if config.get(key):
+            raise UsageError(f"{place}: {key} is refused: no code of a model is run, and weights are plain tensors")
+
+
+def library_model(config: dict[str, Any]) -> Any:
+    """Return the model that the library builds of a configuration, without weights.
+
+    Raises:
+        DataError: if the library knows no such language model.
+        UsageError: if the library is not installed, or the configuration is refused.
+    """
+    check_config(config, "config")
+    try:
+        from transformers import AutoConfig, AutoModelForCausalLM
+    except ImportError as error:
+        raise UsageError("this model needs transformers: pip install 'dragoman[hf]'") from error
+    plain = {key: value for key, value in config.items() if key not in CHOSEN_HERE}
+    try:
+        built = AutoConfig.for_model(**plain)
+        return AutoModelForCausalLM.from_config(built, attn_implementation="sdpa", trust_remote_code=False)
+    except (ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+        kind = config.get("model_type")
+        raise DataError(f"transformers builds no language model of a {kind!r} ({one_line(error)})") from error
+
+
+@dataclass
+class CausalState:
+    """Keys and values of what R rows have read so far.
+
+    Attributes:
+        cache: the library's, of all layers.
+        mask: (R, S + T) which positions hold a token: prompts are padded on the left.
+        beams: K.
+    """
+
+    cache: Any
+    mask: Tensor
+    beams: int = 1
+
+    def fork(self, beams: int) -> CausalState:
+        """See :class:`dragoman.shared.generator.State`."""
+        check_fork(self.beams, beams)
+        if beams > 1:
+            self.cache.batch_repeat_interleave(beams)
+        return CausalState(self.cache, self.mask.repeat_interleave(beams, dim=0), beams)
+
+    def reorder(self, index: Tensor) -> CausalState:
+        """See :class:`dragoman.shared.generator.State`."""
+        kept_sentences(index, self.beams, len(self.mask) // self.beams)
+        self.cache.batch_select_indices(index)
+        return replace(self, mask=self.mask.index_select(0, index))
+
+
+class CausalModel(Described, nn.Module):
+    """A decoder-only language model: what it "encodes" is a prompt, which outputs continue.
+
+    The probability of any of several end symbols is that of the first.
+
+    Args:
+        config: the library's ``config.json``.
+        ends: ids of the symbols that end an output, the tokenizer's ``</s>`` first.
+
+    Raises:
+        DataError: if the library knows no such language model.
+        UsageError: if the library is not installed, or the configuration asks for code or quantised weights.
+    """
+
+    def __init__(self, *, config: dict[str, Any], ends: list[int]) -> None:
+        super().__init__()
+        self.lm = library_model(config)
+        self.ends = list(ends)
+        self.register_state_dict_post_hook(_without_tied)
+
+    def encode(self, batch: Batch) -> Encoding:
+        """Return the prompts (B, S) themselves: they are read when a search starts."""
+        return Encoding({MEMORY: batch[MEMORY]})
+
+    def start(self, encoding: Encoding, prefix: Padded | None) -> CausalState:
+        """Read the prompts, and a prefix (B, P) behind them."""
+        read = [encoding.memories[MEMORY], *([] if prefix is None else [prefix])]
+        rows = [torch.cat(parts) for parts in zip(*(part.rows() for part in read), strict=True)]
+        longest = max(map(len, rows))
+        tokens = torch.stack([nn.functional.pad(row, (longest - len(row), 0)) for row in rows])
+        lengths = torch.tensor([*map(len, rows)], device=tokens.device)
+        mask = torch.arange(longest, device=tokens.device) >= longest - lengths[:, None]
+        return CausalState(self._read(tokens, mask, None)[1], mask)
+
+    def step(self, tokens: Tensor, state: CausalState) -> tuple[Tensor, CausalState]:
+        """Read a token a row (R,); return logits (R, V) and the state."""
+        mask = torch.cat([state.mask, state.mask.new_ones(len(tokens), 1)], dim=1)
+        logits, cache = self._read(tokens[:, None], mask, state.cache)
+        return logits[:, -1], CausalState(cache, mask, state.beams)
+
+    def log_probabilities(self, prefix: Padded, encoding: Encoding) -> Tensor:
+        """Return the scores (B, T, V) of the token after each token of prefix (B, T)."""
+        state = self.start(encoding, None)
+        mask = torch.cat([state.mask, prefix.mask], dim=1)
+        return torch.log_softmax(self._read(prefix.values, mask, state.cache)[0].float(), dim=-1)
+
+    def state_bytes(self, length: int) -> int:
+        """Return about how many bytes of keys and values an output of ``length`` tokens has."""
+        config = self.lm.config.get_text_config()
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return int(2 * config.num_hidden_layers * heads * width * length * self.lm.dtype.itemsize)
+
+    def _read(self, tokens: Tensor, mask: Tensor, cache: Any) -> tuple[Tensor, Any]:
+        """Return logits of the last T tokens of rows, and keys and values of all of them.
+
+        Args:
+            tokens: (R, T) what has not been read.
+            mask: (R, S + T) which positions hold a token.
+            cache: of those before; None: nothing.
+        """
+        places = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
+        read = self.lm(
+            input_ids=tokens, attention_mask=mask.long(), position_ids=places, past_key_values=cache, use_cache=True
+        )
+        logits = read.logits
+        if len(self.ends) > 1:
+            first, others = self.ends[0], self.ends[1:]
+            logits[..., first] = logits[..., self.ends].logsumexp(dim=-1)
+            logits[..., others] = float("-inf")
+        return logits, read.past_key_values
+
+
+def _without_tied(module: nn.Module, tensors: dict[str, Tensor], prefix: str, metadata: Any) -> None:
+    """Leave out of a state dict what is the embedding under a second name."""
+    names = {id(value): name for name, value in reversed([*module.named_parameters(remove_duplicate=False)])}
+    for name, value in [*module.named_parameters(remove_duplicate=False)]:
+        if names[id(value)] != name:
+            tensors.pop(prefix + name, None)

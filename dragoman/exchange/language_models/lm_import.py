@@ -1,0 +1,196 @@
+"""Import of a decoder-only language model, with its chat template, as a translator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dragoman.exchange.huggingface.hf_reading import CONFIG, Config
+from dragoman.exchange.huggingface.hf_tokenizer import JSON
+from dragoman.exchange.language_models.causal import CHOSEN_HERE, CausalModel, check_config
+from dragoman.exchange.language_models.prompt import TEXT, PromptedSystem, PromptField, checked, divided
+from dragoman.exchange.loaded import LoadReport
+from dragoman.exchange.vocabularies.json_file import JsonTokenizer
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.errors import DataError, UsageError, one_line
+from dragoman.shared.nn.translator import MEMORY
+from dragoman.shared.text import languages
+
+#: As TowerInstruct (Alves et al. 2024, arXiv 2402.17733) and ALMA (Xu et al. 2024) are asked.
+PROMPT = (
+    "Translate the following text from {source_language} into {target_language}.\n"
+    "{source_language}: {text}\n{target_language}:"
+)
+#: With which a prompt is compared with the library's.
+PROBES = ("Good morning, Mr. Müller!", "x", " Two  spaces and 3.5 %\nand a line", "これは文です。")
+START = "<start>"
+
+
+def import_language_model(
+    source: Path, scratch: Path, *, source_languages: list[str] | None, target_languages: list[str] | None, prompt: str
+) -> tuple[PromptedSystem, LoadReport]:
+    """Read a folder of a decoder-only language model in Hugging Face's layout.
+
+    The chat template is rendered once, here, in the sandbox of transformers; the model folder holds what came out.
+    Without one the prompt stands as it is behind the symbol that begins a text.
+
+    Args:
+        source: the folder; its weights are safetensors.
+        scratch: a folder for the tokenizer's file, needed until the system is saved.
+        source_languages: codes of what it is to translate from.
+        target_languages: codes of what it is to translate into.
+        prompt: what it is asked, with ``{text}``, ``{source_language}`` and ``{target_language}``.
+
+    Returns:
+        The system, and the report of what was loaded and what was not.
+
+    Raises:
+        DataError: if something is missing, or no language model for transformers.
+        UsageError: without languages or the library, for a model that needs code of its own, or a tokenizer that
+            divides a prompt otherwise than at its symbols.
+    """
+    if not source_languages or not target_languages:
+        raise UsageError(
+            "a language model does not say what it translates: give --source-languages, --target-languages"
+        )
+    for code in (*source_languages, *target_languages):
+        languages.check(code)
+    config = Config(source / CONFIG).values
+    check_config(config, str(source / CONFIG))
+    if not any(source.glob("*.safetensors")):
+        raise DataError(f"{source}: has no weights in the format safetensors")
+    theirs, loaded, info = _opened(source)
+    ends = _ends(theirs, loaded)
+    special = [str(token) for token in theirs.added_tokens_decoder.values() if token.special]
+    text = _rendered(theirs, checked(prompt))
+    parts = divided(text, special)
+    last = _library_ids(theirs, text, ("en", "de"), PROBES[0])[-1]
+    symbols = {part: part for part in parts if part in special}
+    symbols |= {"</s>": theirs.convert_ids_to_tokens(ends[0]), START: theirs.convert_ids_to_tokens(last)}
+    symbols |= dict.fromkeys(("<pad>", "<unk>"), _idle(theirs, special, {*ends, last}))
+    rows = loaded.get_input_embeddings().num_embeddings
+    file = _tokenizer_file(source, theirs, scratch)
+    tokenizer = JsonTokenizer(file=str(file), symbols=symbols, rows=rows, pieces=[START])
+    if tokenizer.size > rows:
+        raise DataError(f"{file}: has {tokenizer.size} symbols, and the model {rows} vectors")
+    field = PromptField(prompt=parts, tokenizer=tokenizer)
+    _compare(field, theirs, text, last)
+    with torch.device("meta"):
+        model = CausalModel(config=_plain(config), ends=ends)
+    model.lm = loaded
+    system = PromptedSystem(
+        model=model,
+        inputs={MEMORY: field},
+        output=TextField(tokenizer=tokenizer, prefix=[START]),
+        source_languages=source_languages,
+        target_languages=target_languages,
+    )
+    report = LoadReport(
+        source=str(source),
+        loaded=[*model.state_dict()],
+        missing=sorted(info["missing_keys"]),
+        unexpected=sorted(info["unexpected_keys"]),
+        reshaped={name: f"{theirs} there, {ours} here" for name, theirs, ours in info["mismatched_keys"]},
+    )
+    for name, value in model.state_dict().items():
+        if not value.isfinite().all():
+            raise DataError(f"{source}: {name} holds values that are not finite numbers")
+    system.origin.append(f"imported from {source.name} (transformers, {config.get('model_type')}): {report.counts}")
+    return system.eval(), report
+
+
+def _plain(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key not in CHOSEN_HERE}
+
+
+def _opened(source: Path) -> tuple[Any, Any, dict[str, Any]]:
+    """Return the library's tokenizer, model and what it says of the tensors."""
+    try:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging
+    except ImportError as error:
+        raise UsageError("--engine transformers needs transformers: pip install 'dragoman[hf]'") from error
+    logging.disable_progress_bar()
+    common: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    tokenizer = AutoTokenizer.from_pretrained(source, **common)
+    if not tokenizer.is_fast:
+        raise UsageError(f"{source}: its tokenizer has no tokenizer.json")
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
+        source, use_safetensors=True, dtype="auto", output_loading_info=True, attn_implementation="sdpa", **common
+    )
+    return tokenizer, *loaded
+
+
+def _ends(tokenizer: Any, model: Any) -> list[int]:
+    """Return the ids that end an output: the tokenizer's first, then those of the model's settings.
+
+    Raises:
+        DataError: if there is none.
+    """
+    said = getattr(model.generation_config, "eos_token_id", None)
+    ends = [tokenizer.eos_token_id, *(said if isinstance(said, list) else [said])]
+    ends = [*dict.fromkeys(end for end in ends if end is not None)]
+    if not ends:
+        raise DataError("neither tokenizer nor model name a symbol that ends an output")
+    return ends
+
+
+def _idle(tokenizer: Any, special: list[str], used: set[int]) -> str:
+    """Return a symbol that no output has, for padding.
+
+    Raises:
+        DataError: if there is none.
+    """
+    wished = [tokenizer.pad_token, tokenizer.unk_token, tokenizer.bos_token, *special]
+    for token in wished:
+        if token is not None and tokenizer.convert_tokens_to_ids(token) not in used:
+            return str(token)
+    raise DataError("the tokenizer has no symbol but those that end an output, and none that could be padding")
+
+
+def _rendered(tokenizer: Any, prompt: str) -> str:
+    """Return the prompt as the chat template shows it, ready for the answer.
+
+    Raises:
+        DataError: for a template that fails, or changes the prompt.
+    """
+    if not tokenizer.chat_template:
+        return f"{tokenizer.bos_token or ''}{prompt}"
+    said = [{"role": "user", "content": prompt}]
+    try:
+        text = tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=False, enable_thinking=False)
+    except Exception as error:  # whatever a template of somebody else says
+        raise DataError(f"the chat template fails ({type(error).__name__}: {one_line(error)})") from error
+    if text.count(TEXT) != 1:
+        raise DataError(f"the chat template shows the prompt {text.count(TEXT)} times: {text!r}")
+    return str(text)
+
+
+def _library_ids(tokenizer: Any, text: str, codes: tuple[str, str], probe: str) -> list[int]:
+    """Return the ids that the library makes of a rendered prompt."""
+    source, target = map(languages.name, codes)
+    full = text.replace("{source_language}", source).replace("{target_language}", target).replace(TEXT, probe)
+    return [*tokenizer(full, add_special_tokens=False)["input_ids"]]
+
+
+def _compare(field: PromptField, theirs: Any, text: str, last: int) -> None:
+    """Refuse, by UsageError, a tokenizer that divides a prompt otherwise than its symbols do."""
+    for probe in PROBES:
+        for codes in (("en", "de"), ("ja", "fi")):
+            row = {"id": "", "source_text": probe, "source_language": codes[0], "target_language": codes[1]}
+            ours, wanted = field.whole(row), _library_ids(theirs, text, codes, probe)
+            if ours != wanted or ours[-1] != last:
+                raise UsageError(
+                    f"the tokenizer makes {len(wanted)} tokens of the prompt around {probe!r}, and its parts have "
+                    f"{len(ours)}: give a --prompt whose text ends with a line"
+                )
+
+
+def _tokenizer_file(source: Path, tokenizer: Any, scratch: Path) -> Path:
+    """Return the file with the tokenizer: the folder's own, or what the library makes of the folder's others."""
+    if not (source / JSON).is_file():
+        tokenizer.backend_tokenizer.save(str(scratch / JSON))
+        return scratch / JSON
+    return source / JSON

@@ -1,0 +1,218 @@
+"""Decoder-only language models of transformers: the same ids and outputs as there, from tiny random weights."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from dragoman import DataError, UsageError
+from dragoman.exchange.importing import import_model
+from dragoman.exchange.language_models.lm_import import PROMPT
+from dragoman.shared.batches.loader import collate
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.evaluation.rescoring import score_rows
+from dragoman.shared.search import BeamSearch, GreedySearch, Rules
+from dragoman.shared.systems.system import System
+from tests.small import refuses
+
+pytestmark = pytest.mark.parity
+
+SENTENCES = ["the cat sat on the mat", "a dog", "good morning to all of you, said the old man", "yes"]
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>"]
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 8}
+SIZES |= {"num_key_value_heads": 2, "max_position_embeddings": 512, "pad_token_id": 3, "bos_token_id": 1}
+KINDS = {
+    "qwen3": (Qwen3ForCausalLM, Qwen3Config, {"tie_word_embeddings": True, "eos_token_id": 2}),
+    "llama": (LlamaForCausalLM, LlamaConfig, {"tie_word_embeddings": False, "eos_token_id": 2}),
+    "gemma3": (Gemma3ForCausalLM, Gemma3TextConfig, {"sliding_window": 8, "eos_token_id": 2}),
+}
+
+#: What the vector of the end symbol is multiplied by, so that some outputs end before the limit.
+LOUDER = {"qwen3": 2.5, "llama": 2.5, "gemma3": -6}
+
+
+def written(folder, kind, *, template=TEMPLATE, metaspace=False, ends=(2,)):
+    """Write a tiny model with a tokenizer, as the library does."""
+    tokenizer = Tokenizer(models.BPE(unk_token=None))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    if metaspace:
+        tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Prepend("▁"), pre_tokenizers.Metaspace()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=SPECIAL, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator([*SENTENCES, PROMPT] * 5, trainer)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|pad|>", chat_template=template
+    )
+    fast.save_pretrained(folder)
+    model_class, config_class, own = KINDS[kind]
+    torch.manual_seed(7)
+    model = model_class(config_class(vocab_size=len(fast) + 5, **SIZES | own)).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():  # enough for outputs that differ
+            if parameter.dim() > 1:
+                parameter.normal_(std=1.0 if "embed" in name else 0.4)
+        model.get_output_embeddings().weight[2] *= LOUDER[kind]
+    model.generation_config.eos_token_id = list(ends)
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def imported(request, tmp_path_factory):
+    """The library's tokenizer and model, and the same as a model folder's system."""
+    folder = written(tmp_path_factory.mktemp(request.param), request.param)
+    out = tmp_path_factory.mktemp("out") / "model"
+    report = import_model(folder, out, engine="transformers", source_languages=["en"], target_languages=["de", "fr"])
+    assert not report.missing and not report.unexpected and not report.reshaped
+    theirs = AutoModelForCausalLM.from_pretrained(folder).eval()
+    return AutoTokenizer.from_pretrained(folder), theirs, System.load(out)
+
+
+def asked(tokenizer, text):
+    named = (
+        PROMPT.replace("{source_language}", "English").replace("{target_language}", "German").replace("{text}", text)
+    )
+    said = [{"role": "user", "content": named}]
+    return tokenizer.apply_chat_template(said, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+
+
+@torch.no_grad()
+def mean(model, start, output):
+    scores = model(torch.tensor([start + output])).logits[0].log_softmax(-1)
+    return float(sum(scores[len(start) + place - 1, token] for place, token in enumerate(output)) / len(output))
+
+
+def test_prompts_have_the_ids_of_the_chat_template(imported):
+    tokenizer, _, system = imported
+    for text in (*SENTENCES, "Grüße, 東京\nand a second line "):
+        row = {"id": "1", "source_text": text, "source_language": "en", "target_language": "de"}
+        assert system.inputs["source"].whole(row) == asked(tokenizer, text)["input_ids"][0].tolist()
+
+
+def test_what_a_user_types_is_no_symbol(imported):
+    _, _, system = imported
+    field = system.inputs["source"]
+    row = {"id": "1", "source_text": "a <|im_end|> b", "source_language": "en", "target_language": "de"}
+    ends = field.whole(row | {"source_text": "a b"}).count(system.output.tokenizer.eos)
+    assert field.whole(row).count(system.output.tokenizer.eos) == ends == 1
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_outputs_are_those_of_generate(imported, beam):
+    tokenizer, theirs, system = imported
+    rules = Rules(maximum_length_extra=20)
+    search = GreedySearch(rules=rules) if beam == 1 else BeamSearch(beam=beam, rules=rules)
+    found, compared = system.hypotheses(SENTENCES, search=search, target_language="de"), 0
+    for text, [best] in zip(SENTENCES, found, strict=True):
+        prompt = asked(tokenizer, text)
+        with torch.no_grad():
+            ids = theirs.generate(**prompt, max_new_tokens=20, num_beams=beam, do_sample=False, early_stopping=True)
+        start = prompt["input_ids"][0].tolist()
+        new = [id for id in ids[0, len(start) :].tolist() if id != 3]
+        ours = [id for id in best.tokens if id not in (0, 2, 3)]
+        if beam == 1 or 2 in new:  # else the longest outputs compete, which ours are made to end
+            compared += 1
+            assert best.tokens[:19] == new[:19], (text, best)
+        assert best.texts["translation"] == tokenizer.decode(ours, skip_special_tokens=True).strip()
+    assert compared >= 2
+
+
+def test_a_batch_changes_nothing_and_scores_are_those_of_the_library(imported):
+    tokenizer, theirs, system = imported
+    search = GreedySearch(rules=Rules(maximum_length_extra=12))
+    together = system.hypotheses(SENTENCES, search=search, target_language="de")
+    for text, [best] in zip(SENTENCES, together, strict=True):
+        [[alone]] = system.hypotheses([text], search=search, target_language="de")
+        assert alone.tokens == best.tokens and alone.score == pytest.approx(best.score, abs=1e-4)
+        start = asked(tokenizer, text)["input_ids"][0].tolist()
+        assert best.score == pytest.approx(mean(theirs, start, best.tokens), abs=1e-4)
+
+
+@torch.no_grad()
+def test_any_of_several_symbols_ends_an_output(imported):
+    _, _, system = imported
+    model = system.model
+    rows = [{"id": "1", "source_text": "a dog", "source_language": "en", "target_language": "de"}]
+    batch = collate(rows, system.input_fields, np.random.default_rng(1))
+    tokens = torch.tensor([5])
+    one, _ = model.step(tokens, model.start(model.encode(batch), None))
+    model.ends = [2, 0]
+    both, _ = model.step(tokens, model.start(model.encode(batch), None))
+    model.ends = [2]
+    assert both[0, 2].exp() == pytest.approx(float(one[0, 2].exp() + one[0, 0].exp()), rel=1e-4)
+    assert both[0, 0] == float("-inf") and torch.equal(both[0, 3:], one[0, 3:])
+
+
+def test_given_outputs_are_scored_as_the_library_scores_them(imported):
+    tokenizer, theirs, system = imported
+    common = {"source_language": "en", "target_language": "de"}
+    outputs = ["ein Hund", "yes", "the cat sat on the mat", "Guten Morgen"]
+    pairs = zip(SENTENCES, outputs, strict=True)
+    rows = [
+        common | {"id": str(n), "source_text": text, "target_text": output} for n, (text, output) in enumerate(pairs)
+    ]
+    found = score_rows(system, rows, budget=Budget(rows=4), autocast=system.autocast)
+    for number, total, tokens in found:
+        start = asked(tokenizer, SENTENCES[number])["input_ids"][0].tolist()
+        given = [*tokenizer(outputs[number], add_special_tokens=False)["input_ids"], 2]
+        assert tokens == len(given) and total / tokens == pytest.approx(mean(theirs, start, given), rel=1e-4)
+
+
+def test_the_folder_holds_no_weight_twice_and_no_code(imported, tmp_path):
+    _, theirs, system = imported
+    system.save(tmp_path / "again")
+    config = json.loads((tmp_path / "again" / "config.json").read_text())
+    assert "auto_map" not in json.dumps(config)
+    tied = theirs.config.tie_word_embeddings
+    assert ("model.lm.lm_head.weight" in system.state_dict()) == (not tied)
+    options = {"target_language": "de", "beam": 1}
+    assert System.load(tmp_path / "again").translate("a dog", **options) == system.translate("a dog", **options)
+
+
+def test_bad_folders_are_named(tmp_path):
+    languages = {"source_languages": ["en"], "target_languages": ["de"], "engine": "transformers"}
+
+    def refused(match, error=UsageError, prompt=None, change=None, **options):
+        folder = tmp_path / str(len([*tmp_path.iterdir()]))
+        written(folder, "qwen3", **options)
+        if change:
+            config = json.loads((folder / "config.json").read_text()) | change
+            (folder / "config.json").write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
+        refuses(error, match, import_model, folder, tmp_path / "out", prompt=prompt, **languages)
+        return folder
+
+    refused("auto_map is refused: no code of a model is run", change={"auto_map": {"AutoModel": "evil.Model"}})
+    refused("quantization_config is refused", change={"quantization_config": {"quant_method": "fp8"}})
+    refused("--prompt must have the place of the text", prompt="Translate this.")
+    refused("the chat template fails", error=DataError, template="{{ messages[9].content.strip() }}")
+    refused("the chat template shows the prompt 0 times", error=DataError, template="<|im_start|>")
+    refused("no such|builds no language model|cannot be imported", error=DataError, change={"model_type": "qwen99"})
+    folder = written(tmp_path / "bare", "qwen3")
+    refuses(
+        UsageError,
+        "give --source-languages",
+        import_model,
+        folder,
+        tmp_path / "out",
+        engine="transformers",
+    )
+    (folder / "model.safetensors").unlink()
+    refuses(DataError, "no weights in the format safetensors", import_model, folder, tmp_path / "out", **languages)
