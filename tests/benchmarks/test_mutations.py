@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 from benchmarks.mutations import ROOT, at, draw, files_with_tests, mutations, passes
 
 SOURCE = '''"""What it is."""
@@ -73,6 +75,7 @@ def test_a_seed_draws_the_same_places_again():
     assert len(at(str(place.file))) >= len(lines)
 
 
+@pytest.mark.slow
 def test_tests_pass_or_fail_or_are_stopped(tmp_path):
     bodies = {"good": "pass", "bad": "assert False", "slow": "while True: pass", "big": "bytes(1 << 40)"}
     for name, body in bodies.items():

@@ -96,6 +96,7 @@ def test_a_slope_is_the_exponent_of_a_power() -> None:
     assert cost.slope([1, 2, 4, 8, 16], [3.0 * x**1.5 for x in (1, 2, 4, 8, 16)]) == pytest.approx(1.5)
 
 
+@pytest.mark.slow
 def test_costs_are_measured_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"WIDTH": 8, "INNER": 8, "HEADS": 2, "LAYERS": 1}.items():
         monkeypatch.setattr(cost, name, value)

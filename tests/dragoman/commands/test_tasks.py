@@ -4,7 +4,7 @@ import pytest
 
 from dragoman import BeamSearch, Rules, UsageError
 from dragoman.commands.evaluate import metrics_by_text
-from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
+from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOptions
 from dragoman.commands.translate import translate_inputs
 from dragoman.st.cascade import Cascade
 from tests.shared.systems.test_several_texts import other_tokenizer, several, tokenizer
@@ -27,11 +27,10 @@ def printed(tmp_path, capsys):
             [lines],
             languages=(None, None),
             n_best=1,
-            samples=1,
             kind="text",
             out=None,
             sound=SoundOptions(),
-            search=SearchOptions(maximum_length_extra=6),
+            search=ChoosingOptions(maximum_length_extra=6),
             models=ModelOptions(device="cpu", **models),
         )
         return capsys.readouterr().out.splitlines()
