@@ -233,6 +233,14 @@ def translate(
         ),
     ] = 1,
     samples: Annotated[int, typer.Option(min=1, help="number of outputs per input, with --sample")] = 1,
+    documents: Annotated[
+        bool,
+        typer.Option(
+            "--documents",
+            help="translate the sentences of documents together, a line each, with a blank line between documents; for "
+            "models that were trained so. A part whose output has more or fewer sentences is translated by sentences",
+        ),
+    ] = False,
     format: Annotated[
         str,
         typer.Option(
@@ -257,6 +265,7 @@ def translate(
         languages=(source_language, target_language),
         n_best=n_best,
         samples=samples,
+        documents=documents,
         kind=format,
         out=out,
         sound=sound,

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from dragoman.commands.documents import translate_documents
 from dragoman.commands.input_files import lines, refuse_sound, report_cut, report_unreadable, sound_files
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
@@ -32,6 +33,7 @@ def translate_inputs(
     languages: tuple[str | None, str | None],
     n_best: int,
     samples: int,
+    documents: bool,
     kind: str,
     out: Path | None,
     sound: SoundOptions,
@@ -48,6 +50,8 @@ def translate_inputs(
     several = max(n_best, samples) > 1
     if several and kind not in ("text", "json"):
         raise UsageError(f"--format {kind} has one hypothesis: without --n-best and --samples, or --format json")
+    if documents and (several or kind != "text"):
+        raise UsageError("--documents prints a line for each line: without --n-best, --samples and --format")
     check_detector(sound.speech_detector)
     check_segmenter(sound.segmenter)
     check_output(kind, FORMATS, [], out)
@@ -62,6 +66,9 @@ def translate_inputs(
     if out is not None:
         raise UsageError("--out is for files with times: --format srt, vtt, tsv, and json of one hypothesis")
     search = fitting(search, system)
+    if documents:
+        translate_documents(system, inputs, languages=languages, search=search, models=models, machine=machine)
+        return
     chosen = search_for(search, n_best=n_best, samples=samples, tokenizer=system.output.tokenizer)
     if not speech:
         sound.refuse()
