@@ -27,6 +27,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.batches.separated import LINE, SeparatedText, spans
@@ -39,12 +40,34 @@ from dragoman.shared.generator import Hypothesis
 from dragoman.shared.machine.processes import MainPhase, gather, on_main
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases.evaluating import Evaluate
+from dragoman.shared.ranges import PositiveInt
 from dragoman.shared.systems.system import System
 from dragoman.shared.text.units import joined
 
 TEXTS = ("source_text", "target_text")
 #: What scores of whole documents are of, in results.
 DOCUMENTS = "documents"
+
+
+def of_documents(*, system: System, separator: str = "<sep>", maximum: PositiveInt = 512) -> System:
+    """Return a system with the same model that reads and writes the sentences of a document, a line each.
+
+    Args:
+        system: a translator of sentences, to be trained on documents.
+        separator: the symbol between sentences: ``<sep>``, or for mBART ``</s>``.
+        maximum: the most tokens of a part, symbols included.
+
+    Raises:
+        DataError: if the tokenizer has no such separator.
+        UsageError: if it reads something else than one text.
+    """
+    source = system.inputs.get("source")
+    if not isinstance(source, TextField) or len(system.inputs) > 1:
+        raise UsageError(f"documents are read by a translator of one text, not of {' and '.join(system.inputs)}")
+    read, written = (SeparatedText(field=one, separator=separator, maximum=maximum) for one in (source, system.output))
+    other = type(system)(**system.arguments | {"inputs": {"source": read}, "output": written})
+    other.origin, other.autocast_dtype = list(system.origin), system.autocast_dtype
+    return other
 
 
 class JoinSentences(MainPhase):

@@ -154,6 +154,6 @@ def test_blank_lines_divide_documents(tmp_path):
 def test_documents_that_end_on_one_side_only_are_an_error(tmp_path):
     write(tmp_path, "train.en", "train.de", [("a", "b"), ("c", ""), ("e", "f")])
     moses = Moses(root=tmp_path, source_language="en", target_language="de", documents=True)
-    refuses(DataError, r"train\.de, line 2: blank, but not on the other side", lambda: [*moses.rows("train")])
+    refuses(DataError, r"train\.de, line 2: blank, where the other side has a sentence", lambda: [*moses.rows("train")])
     (tmp_path / "train.de").write_text("b\n\n")
     refuses(DataError, "train.en: 3 lines, but train.de has 2: line 3 has no", lambda: [*moses.rows("train")])
