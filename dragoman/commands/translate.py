@@ -10,13 +10,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dragoman.commands.documents import translate_documents
 from dragoman.commands.input_files import lines, refuse_sound, report_cut, report_unreadable, sound_files
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
 from dragoman.commands.pace import Pace
 from dragoman.commands.searching import fitting, search_for, translation_options
 from dragoman.commands.timed_output import FORMATS, check_output, rendered, write_timed
+from dragoman.commands.whole_documents import translate_documents
 from dragoman.shared.errors import DataError, UsageError, plural
 from dragoman.shared.evaluation.outputs import ONE_LINE
 from dragoman.shared.machine.device import Machine

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman import Hypothesis, System
-from dragoman.commands import documents
+from dragoman.commands import whole_documents
 from dragoman.shared import described
 from dragoman.shared.batches.separated import SeparatedText
 from tests import small
@@ -45,7 +45,7 @@ def test_lines_stay_where_they_were(dragoman, model):
 
 
 def test_a_document_is_divided_where_memory_ends_and_outputs_that_are_cut_are_named(dragoman, model, monkeypatch):
-    monkeypatch.setattr(documents, "CHUNK", 3)
+    monkeypatch.setattr(whole_documents, "CHUNK", 3)
     code, output, messages = dragoman("translate", model, "--documents", text="a\nc\nd\ne\nb\n\n")
     assert code == 0 and output.splitlines() == ["A3", "C3", "D3", "E2", "B2", ""]
     assert "line 4, line 5" in messages
