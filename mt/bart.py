@@ -20,7 +20,7 @@ Not established, and chosen here: the shares of tokens that masking and deletion
 each text); the peak of the learning rate in pre-training (mBART: 0.0003) and its warm-up. A rotated text may begin
 inside of a word.
 
-Not implemented: translation of whole documents, the table of transfer between source languages.
+Documents are mt/documents.py, tables of transfer between source languages mt/evaluating_each.py.
 """
 
 from __future__ import annotations

@@ -232,6 +232,14 @@ def translate(
             min=1, help="number of hypotheses per input, in text and json (a divided sound file has one hypothesis)"
         ),
     ] = 1,
+    documents: Annotated[
+        bool,
+        typer.Option(
+            "--documents",
+            help="translate the sentences of documents together, a line each, with a blank line between documents; for "
+            "models that were trained so. A part whose output has more or fewer sentences is translated by sentences",
+        ),
+    ] = False,
     format: Annotated[
         str,
         typer.Option(
@@ -255,6 +263,7 @@ def translate(
         inputs or [],
         languages=(source_language, target_language),
         n_best=n_best,
+        documents=documents,
         kind=format,
         out=out,
         sound=sound,

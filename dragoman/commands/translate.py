@@ -16,6 +16,7 @@ from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOption
 from dragoman.commands.pace import Pace
 from dragoman.commands.searching import fitting, search_for, translation_options
 from dragoman.commands.timed_output import FORMATS, check_output, rendered, write_timed
+from dragoman.commands.whole_documents import translate_documents
 from dragoman.shared.errors import DataError, UsageError, plural
 from dragoman.shared.evaluation.outputs import ONE_LINE
 from dragoman.shared.machine.device import Machine
@@ -31,6 +32,7 @@ def translate_inputs(
     *,
     languages: tuple[str | None, str | None],
     n_best: int,
+    documents: bool,
     kind: str,
     out: Path | None,
     sound: SoundOptions,
@@ -47,6 +49,8 @@ def translate_inputs(
     several = n_best > 1 or (search.samples > 1 and not search.chooses)
     if several and kind not in ("text", "json"):
         raise UsageError(f"--format {kind} has one hypothesis: without --n-best and --samples, or --format json")
+    if documents and (several or kind != "text"):
+        raise UsageError("--documents prints a line for each line: without --n-best, --samples and --format")
     check_detector(sound.speech_detector)
     check_segmenter(sound.segmenter)
     check_output(kind, FORMATS, [], out)
@@ -60,7 +64,11 @@ def translate_inputs(
         return
     if out is not None:
         raise UsageError("--out is for files with times: --format srt, vtt, tsv, and json of one hypothesis")
-    chosen = search_for(fitting(search, system), n_best=n_best, tokenizer=system.output.tokenizer)
+    search = fitting(search, system)
+    if documents:
+        translate_documents(system, inputs, languages=languages, search=search, models=models, machine=machine)
+        return
+    chosen = search_for(search, n_best=n_best, tokenizer=system.output.tokenizer)
     if not speech:
         sound.refuse()
         refuse_sound(model, inputs)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dragoman.commands.resegment import resegment_text
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.evaluation.resegment import resegment_text
 from dragoman.shared.evaluation.scoring import Evaluation, TestSet
 from dragoman.shared.generator import Hypothesis
 from dragoman.shared.machine.processes import gather, on_main

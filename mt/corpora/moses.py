@@ -13,6 +13,8 @@ Several pairs can be one split: ``splits=["train=europarl-v7+commoncrawl", "dev=
 
 Further references of a test stand beside the first, ``test.de.1``, ``test.de.2`` ...; they become the columns
 ``target_text_1`` ..., against which evaluations score too. A blank line in them is no reference.
+
+With ``documents``, a blank line in both files divides documents, as in monolingual text.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from pathlib import Path
 from dragoman.mt.corpora.splits import chosen_splits
 from dragoman.shared.errors import DataError
 from dragoman.shared.preparing.line_pairs import paired_files, paired_rows
-from dragoman.shared.preparing.reader import Reader, SourceRow
+from dragoman.shared.preparing.reader import Reader, SourceRow, place
 from dragoman.shared.text import languages
 from dragoman.shared.text.compressed import plain_name, plain_or_packed
 from dragoman.shared.text.lines import count_lines
@@ -34,6 +36,7 @@ class Moses(Reader):
     """Reads one direction of line-aligned text files."""
 
     name = "moses"
+    documents = False
 
     def __init__(
         self,
@@ -42,6 +45,7 @@ class Moses(Reader):
         source_language: str,
         target_language: str,
         splits: list[str] | None = None,
+        documents: bool = False,
     ) -> None:
         """Look for the file pairs.
 
@@ -51,6 +55,7 @@ class Moses(Reader):
             target_language: on the target side.
             splits: each the name of a file pair, or ``name=pair+pair+...`` for several joined under a new name; None
                 means all pairs, each a split.
+            documents: blank lines, on both sides, stand between documents, and are no rows.
 
         Raises:
             DataError: if there is no pair, a split has none, or two pairs have the same name.
@@ -58,6 +63,7 @@ class Moses(Reader):
         self.source_language, self.target_language = languages.check_pair(source_language, target_language)
         self.folder = f"{source_language}-{target_language}"
         self.published: dict[str, dict[str, float]] = {}
+        self.documents = documents
         pairs = self._find(Path(root).absolute())
         if not pairs:
             raise DataError(f"{root}: no files ending in .{source_language} and .{target_language} with the same name")
@@ -101,10 +107,10 @@ class Moses(Reader):
         return sum(self._count(*self._pairs[stem]) for stem in self._splits[split])
 
     def rows(self, split: str) -> Iterator[SourceRow]:
-        """Go through the sentence pairs; blank lines are rows too.
+        """Go through the sentence pairs; blank lines are rows too, but between documents.
 
         Raises:
-            DataError: if the two sides differ in length.
+            DataError: if the two sides differ in length, or a document ends on one of them only.
         """
         passed = self._passed(split, anew=True)
         for stem in self._splits[split]:
@@ -118,7 +124,24 @@ class Moses(Reader):
         """Return the number of sentences of a pair."""
         return count_lines(source)
 
-    def _rows(self, stem: str, source_file: Path, target_file: Path, _passed: Counter[str]) -> Iterator[SourceRow]:
+    def _rows(self, stem: str, source_file: Path, target_file: Path, passed: Counter[str]) -> Iterator[SourceRow]:
         """Go through the sentences of a pair, and count what is passed over."""
         codes = self.source_language, self.target_language
-        return paired_rows(source_file, target_file, codes, f"{stem}_")
+        pairs = paired_rows(source_file, target_file, codes, f"{stem}_")
+        return self._in_documents(stem, pairs, passed) if self.documents else pairs
+
+    def _in_documents(self, stem: str, pairs: Iterator[SourceRow], passed: Counter[str]) -> Iterator[SourceRow]:
+        """Name the document of each pair after its first line, and leave out the blank lines between documents."""
+        first = 1
+        for row in pairs:
+            blank = [side for side in ("source_text", "target_text") if not row[side]]
+            if len(blank) == 1:
+                raise DataError(
+                    f"{place(row, blank[0])}blank, where the other side has a sentence: a document ends in both"
+                )
+            if blank:
+                passed["blank lines between documents"] += 1
+                first = row.line + 1
+                continue
+            row["document"] = f"{stem}_{first}"
+            yield row

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -133,6 +133,14 @@ class TextField(Described):
         """Return the text that an output begins with, and the symbol that ends it."""
         return self, self.tokenizer.eos
 
+    def end(self, codes: Sequence[str]) -> int:
+        """Return the symbol that ends outputs in languages."""
+        return self.tokenizer.eos
+
+    def decoded(self, ids: Iterable[int]) -> str:
+        """Return the text that an output's ids stand for."""
+        return self.tokenizer.decode(ids)
+
     @property
     def fingerprint(self) -> str:
         """Hash of all that decides how many pieces a text has."""
@@ -207,7 +215,7 @@ class TextField(Described):
 
     def length(self, row: Row) -> int:
         """Return the number of ids, L."""
-        return int(self._framed(np.array(len(self.tokenizer.encode(self.text(row))))))
+        return int(self._framed(np.array(len(self.pieces(row)))))
 
     def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
         """Return the numbers of ids, -1 where there is no text; those of large manifests are kept in a sidecar.

@@ -118,7 +118,16 @@ class Evaluate(Phase):
         """Evaluate the loaded model on one manifest; write, log and return what comes out."""
         stopwatch = Stopwatch()
         manifest = opened(path, workspace)
-        evaluation = evaluate_system(
+        evaluation = self.evaluated(system, manifest, workspace)
+        several = len(system.texts) > 1
+        for one in evaluation.by_text:
+            name = one.text if several or one.text in self.texts else ""
+            on_main(partial(self._note, one, name, path, manifest, stopwatch, workspace), workspace)
+        return evaluation
+
+    def evaluated(self, system: System, manifest: Manifest, workspace: Workspace) -> Evaluation:
+        """Translate and score a manifest."""
+        return evaluate_system(
             system,
             manifest,
             search=self.search,
@@ -128,11 +137,6 @@ class Evaluate(Phase):
             texts=self.texts,
             in_play=self.in_play,
         )
-        several = len(system.texts) > 1
-        for one in evaluation.by_text:
-            name = one.text if several else ""
-            on_main(partial(self._note, one, name, path, manifest, stopwatch, workspace), workspace)
-        return evaluation
 
     def _note(
         self,

@@ -223,14 +223,14 @@ class System(RowTranslator):
             generator,
             batch,
             prefix=self.prefix(batch.languages[self.output.side], forced, batch.languages.get("source")),
-            end=tokenizer.eos,
+            end=self.output.end(batch.languages[self.output.side]),
             padding=tokenizer.pad,
         )
         return [[replace(h, texts=self.texts_of(h.tokens)) for h in hypotheses] for hypotheses in outputs]
 
     def texts_of(self, tokens: Sequence[int]) -> dict[str, str]:
         """Return the texts that the decoder's tokens stand for, by name."""
-        return {self.output_name: self.output.tokenizer.decode(tokens)}
+        return {self.output_name: self.output.decoded(tokens)}
 
     def check_memory(self, batch: Batch, search: AnySearch, positions: int = 0) -> None:
         """Refuse a search that needs more memory than there is; it would take all of the machine's.

@@ -9,7 +9,7 @@ import random
 import pytest
 from rapidfuzz.distance import Levenshtein
 
-from dragoman.commands.resegment import resegment
+from dragoman.shared.evaluation.resegment import resegment
 
 mweralign = pytest.importorskip("mweralign")
 pytestmark = pytest.mark.parity

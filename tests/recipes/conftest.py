@@ -24,7 +24,7 @@ SIZES = {"train": 24, "dev": 4, "tst-COMMON": 4, "tst-HE": 4, "text": 60}
 
 
 #: The languages of the help that recipes read, beside English.
-OF_HELP = ["fi", "de", "fr", "es", "it", "cs", "ru", "hi", "ko", "zh"]
+OF_HELP = ["fi", "de", "fr", "es", "it", "cs", "ru", "tr", "hi", "ko", "zh"]
 PROGRAMS = "swriter", "scalc"
 
 

@@ -27,6 +27,7 @@ def printed(tmp_path, capsys):
             [lines],
             languages=(None, None),
             n_best=1,
+            documents=False,
             kind="text",
             out=None,
             sound=SoundOptions(),

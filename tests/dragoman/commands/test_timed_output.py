@@ -12,11 +12,11 @@ import soundfile
 
 import dragoman as package
 from dragoman import Manifest, System, UsageError
-from dragoman.commands.resegment import resegment_text
 from dragoman.commands.timed_output import rendered
 from dragoman.commands.whole_talks import evaluate_talks
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.stream import Budget
+from dragoman.shared.evaluation.resegment import resegment_text
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.heads import CtcHead
 from dragoman.shared.nn.transformer import Encoder

@@ -140,3 +140,20 @@ def test_further_references(tmp_path):
     refuses(DataError, r"test\.en: 3 lines, but test\.de\.1 has 1", list, corpus.rows("test"))
     (tmp_path / "in" / "test.de.3").write_text("not the second\n")
     refuses(DataError, r"test\.de\.3: a further reference, but test\.de\.2 is missing", corpus.inputs, "test")
+
+
+def test_blank_lines_divide_documents(tmp_path):
+    """They are no rows; the document that one begins is called after its first line."""
+    write(tmp_path, "train.en", "train.de", [("", ""), ("a", "b"), ("c", "d"), ("", " "), ("", ""), ("e", "f")])
+    moses = Moses(root=tmp_path, source_language="en", target_language="de", documents=True)
+    rows = [(row["id"], row["document"], row["source_text"]) for row in moses.rows("train")]
+    assert rows == [("train_2", "train_2", "a"), ("train_3", "train_2", "c"), ("train_6", "train_6", "e")]
+    assert moses.passed_over("train") == {"blank lines between documents": 3}
+
+
+def test_documents_that_end_on_one_side_only_are_an_error(tmp_path):
+    write(tmp_path, "train.en", "train.de", [("a", "b"), ("c", ""), ("e", "f")])
+    moses = Moses(root=tmp_path, source_language="en", target_language="de", documents=True)
+    refuses(DataError, r"train\.de, line 2: blank, where the other side has a sentence", lambda: [*moses.rows("train")])
+    (tmp_path / "train.de").write_text("b\n\n")
+    refuses(DataError, "train.en: 3 lines, but train.de has 2: line 3 has no", lambda: [*moses.rows("train")])

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.commands import resegment as module
-from dragoman.commands.resegment import resegment, resegment_text
 from dragoman.commands.score import cutter
 from dragoman.shared.errors import DataError
+from dragoman.shared.evaluation import resegment as module
+from dragoman.shared.evaluation.resegment import resegment, resegment_text
 from dragoman.shared.text.units import joined
 from tests.small import refuses
 
