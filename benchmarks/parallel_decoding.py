@@ -16,7 +16,7 @@ from pathlib import Path
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.scoring import TestSet
-from dragoman.shared.search import AnySearch, BeamSearch, CtcGreedySearch, CtcPrefixSearch, GreedySearch
+from dragoman.shared.search import AnySearch, BeamSearch, CtcGreedySearch, CtcPrefixSearch, FillingSearch, GreedySearch
 from dragoman.shared.systems.ctc_system import CtcSystem
 from dragoman.shared.systems.rows import translate_rows
 from dragoman.shared.systems.system import System
@@ -26,6 +26,8 @@ def searches(system: System) -> dict[str, AnySearch]:
     """Return the ways to search a system's outputs that are compared."""
     if isinstance(system, CtcSystem):
         return {"best path": CtcGreedySearch(), "10 prefixes": CtcPrefixSearch(beam=10)}
+    if isinstance(system.default_search(), FillingSearch):
+        return {f"{passes} iterations": FillingSearch(iterations=passes) for passes in (1, 4, 10)}
     return {"greedy": GreedySearch(), "beam 5": BeamSearch(beam=5)}
 
 
