@@ -3,10 +3,10 @@
 Sennrich 2017, EACL, "How Grammatical is Character-level Neural Machine Translation?"; Müller et al. 2018, WMT, "A
 Large-Scale Test Set for the Evaluation of Context-Aware Pronoun Translation in Neural Machine Translation".
 
-A row has a source, a reference, and translations with one mistake each, which are scored, not written. Two ways to count
-are published, and both are here: of pairs of a reference and a wrong translation, by the phenomenon of the mistake
-(LingEval97), and of rows whose reference has a higher score than every wrong translation, by the phenomenon of the row
-(ContraPro). Equal scores are wrong.
+A row has a source, a reference, and translations with one mistake each, which are scored, not written. Two ways to
+count are published, and both are here: of pairs of a reference and a wrong translation, by the phenomenon of the
+mistake (LingEval97), and of rows whose reference has a higher score than every wrong translation, by the phenomenon of
+the row (ContraPro). Equal scores are wrong.
 """
 
 from __future__ import annotations
