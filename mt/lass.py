@@ -186,7 +186,7 @@ def directions_of(batch: Batch) -> list[str]:
     """
     sides = [batch.languages.get(side) for side in ("source", "target")]
     if None in sides:
-        raise UsageError("rows without a source or a target language have no direction, which masks belong to")
+        raise UsageError("rows without a source or a target language have no direction, which parameters belong to")
     return [f"{source}-{target}" for source, target in zip(*cast(list[list[str]], sides), strict=True)]
 
 

@@ -140,6 +140,29 @@ class Scoring(Protocol):
         ...
 
 
+@runtime_checkable
+class Filler(Protocol):
+    """A system that writes tokens at any places of an output at once, as searches that fill masks see it.
+
+    Attributes:
+        mask: the symbol that stands where a token is asked for.
+    """
+
+    mask: int
+
+    def encode(self, batch: Batch) -> Encoding:
+        """Encode the inputs of a batch."""
+        ...
+
+    def length_scores(self, encoding: Encoding) -> Tensor:
+        """Return log-probabilities (B, N + 1) in float32 of outputs of 0, 1 ... N tokens, without symbols around."""
+        ...
+
+    def fill(self, tokens: Padded, encoding: Encoding) -> Tensor:
+        """Return logits (R, L, V) of the token at each place of tokens (R, L); each place sees its whole row."""
+        ...
+
+
 def next_scores(generator: Generator, tokens: Tensor, state: State) -> tuple[Tensor, State]:
     """Take a step, and return the scores (R, V) of the next token: log-probabilities, in single precision.
 

@@ -320,18 +320,28 @@ def rescore(
     model: Annotated[
         Path, typer.Argument(help="folder of a translator, recogniser or language model, or of the run that made it")
     ],
-    manifest: Annotated[Path, typer.Argument(help="manifest (*.arrow) with the model's inputs")],
+    manifest: Annotated[
+        Path,
+        typer.Argument(help="manifest (*.arrow) with the model's inputs, or contrastive pairs (*.json, *.tsv)"),
+    ],
     outputs: Annotated[
         Path | None, typer.Option(help="text file to score, one line per row; default: the manifest's own texts")
     ] = None,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
+    mean: Annotated[bool, typer.Option(help="compare means over tokens of contrastive pairs, not sums")] = False,
     out: Annotated[Path | None, typer.Option(help="TSV file to write: sum, number of tokens and mean per row")] = None,
     *,
     models: ModelOptions,
 ) -> None:
-    """Score given outputs with a model: log-probability of each output, and perplexity of all."""
+    """Score given outputs with a model: log-probability of each output, and perplexity of all.
+
+    Of contrastive pairs (LingEval97, ContraPro): how often the reference is more probable, by phenomenon.
+    """
     from dragoman.commands.rescore import rescore_manifest
 
-    rescore_manifest(model, manifest, outputs=outputs, out=out, models=models)
+    languages = source_language, target_language
+    rescore_manifest(model, manifest, outputs=outputs, languages=languages, mean=mean, out=out, models=models)
 
 
 @app.command()

@@ -66,6 +66,10 @@ class SearchOptions:
         bool, _option("decode with the CTC head: prefix beam search, or the best path with --beam 1", SEARCH)
     ] = False
     length_bonus: Annotated[float, _option("score added per output token, with --ctc", SEARCH)] = 0.0
+    iterations: Annotated[
+        int,
+        _option("passes of a model that fills masks, which tries --beam lengths; 0: as many as usual", SEARCH, min=0),
+    ] = 0
     sample: Annotated[bool, _option("sample outputs instead of searching for the best one", SAMPLING)] = False
     temperature: Annotated[float, _option("below 1 sharpens the distribution, above 1 flattens it", SAMPLING)] = 1.0
     top_k: Annotated[int, _option("sample from the K most probable tokens; 0: from all", SAMPLING, min=0)] = 0
@@ -88,6 +92,8 @@ class SearchOptions:
         """
         if self.ctc:
             kind, read = "decoding by CTC", {"ctc", "beam", "length_bonus"}
+        elif self.iterations:
+            kind, read = "filling masks", {"iterations", "beam"}
         elif self.samples_outputs:
             kind, read = "sampling", RULES | {"sample", "temperature", "top_k", "top_p", "seed"}
         else:

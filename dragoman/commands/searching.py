@@ -17,6 +17,7 @@ from dragoman.shared.search import (
     ChoosingSearch,
     CtcGreedySearch,
     CtcPrefixSearch,
+    FillingSearch,
     ForbiddenTokens,
     GreedySearch,
     Judge,
@@ -62,6 +63,8 @@ def search_for(options: SearchOptions, *, n_best: int = 1, tokenizer: Tokenizer 
             if options.beam == 1 and n_best == 1:
                 return CtcGreedySearch()
             return CtcPrefixSearch(beam=options.beam, n_best=n_best, length_bonus=options.length_bonus)
+        if options.iterations:
+            return FillingSearch(iterations=options.iterations, beam=options.beam, n_best=n_best)
         rules = rules_for(options, tokenizer)
         if options.sample:
             return SamplingSearch(
@@ -124,14 +127,18 @@ def listed_symbols(path: Path, tokenizer: Tokenizer) -> list[int]:
 
 
 def fitting(options: Options, system: System) -> Options:
-    """Return the options with ``ctc``, if the system can be decoded in no other way.
+    """Return the options with ``ctc`` or ``iterations``, if the system can be decoded in no other way.
 
     Raises:
-        UsageError: if another option does not apply to decoding by CTC.
+        UsageError: if another option does not apply to decoding by CTC, or to filling masks.
     """
-    if options.ctc or not isinstance(system, CtcSystem):
+    usual = system.default_search()
+    if isinstance(system, CtcSystem) and not options.ctc:
+        changed = replace(options, ctc=True)
+    elif isinstance(usual, FillingSearch) and not options.iterations:
+        changed = replace(options, iterations=usual.iterations)
+    else:
         return options
-    changed = replace(options, ctc=True)
     changed.check()
     return changed
 

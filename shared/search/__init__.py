@@ -5,6 +5,7 @@ from dragoman.shared.search.beam import BeamSearch
 from dragoman.shared.search.choosing import ChoosingSearch, Judge
 from dragoman.shared.search.ctc_greedy import CtcGreedySearch
 from dragoman.shared.search.ctc_prefix import CtcPrefixSearch
+from dragoman.shared.search.filling import FillingSearch
 from dragoman.shared.search.greedy import GreedySearch
 from dragoman.shared.search.rules import Rules
 from dragoman.shared.search.sampling import SamplingSearch
@@ -18,6 +19,7 @@ __all__ = [
     "CtcGreedySearch",
     "CtcPrefixSearch",
     "CtcSearch",
+    "FillingSearch",
     "ForbiddenFirst",
     "ForbiddenTokens",
     "GreedySearch",

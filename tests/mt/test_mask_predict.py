@@ -1,0 +1,164 @@
+"""Mask-Predict's model against torch's layers, its losses and masks against loops, its system, and refusals."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from dragoman import BeamSearch, Manifest, System, UsageError
+from dragoman.commands.options import SearchOptions
+from dragoman.commands.searching import fitting, search_for
+from dragoman.mt.mask_predict import EvenlyMaskedText, FilledTokens, FillingSystem, MaskFiller, OutputLength
+from dragoman.shared.generator import Encoding, Filler
+from dragoman.shared.nn.heads import TiedProjection
+from dragoman.shared.nn.translator import MEMORY
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.filling import FillingSearch
+from dragoman.shared.systems.trimming import trim
+from tests import small
+from tests.small import refuses, torch_layer
+
+WIDTH, VOCABULARY, MASK, LONGEST = 16, 30, 4, 12
+LENGTHS = {"source": [4, 6, 3], "target": [5, 9, 4]}
+
+
+def filler(vocabulary=VOCABULARY, mask=MASK, **changes):
+    torch.manual_seed(1)
+    target = small.embedding(vocabulary)
+    parts = {
+        "embeddings": {"source": small.embedding(vocabulary)},
+        "encoder": small.encoder(1, activation="gelu"),
+        "target_embedding": target,
+        "decoder": small.encoder(1, activation="gelu", memories=[MEMORY]),
+        "projection": TiedProjection(embedding=target),
+        "mask": mask,
+        "longest": LONGEST,
+    }
+    made = MaskFiller(**parts | changes)
+    torch.nn.init.normal_(made.lengths.weight)
+    return made.eval()
+
+
+def batch():
+    rows = small.drawn_batch(LENGTHS, VOCABULARY, 7)
+    places = [[1, 3], [2], [1, 2]]
+    labels = small.drawn([2, 1, 2], VOCABULARY, 7)
+    shown = rows["target"].values.clone()
+    for row, some in enumerate(places):
+        shown[row, some] = MASK
+    target = Padded(shown, rows["target"].lengths)
+    return rows.with_fields(**{"target": target, "target.places": small.padded(places), "target.labels": labels})
+
+
+def by_hand(model, source, target):
+    """Return the logits of lengths, and those of all places of one sentence, through torch's layers."""
+    read = model.embeddings["source"](small.padded([source])).values
+    x = torch.cat([model.lengths.weight[:1][None], read], dim=1)
+    states = model.encoder.norm(torch_layer(model.encoder.layers[0]).eval()(x))
+    y = model.target_embedding(small.padded([target])).values
+    written = torch_layer(model.decoder.layers[0], MEMORY).eval()(y, states[:, 1:])
+    logits = model.decoder.norm(written) @ model.target_embedding.weight.T
+    return states[0, 0] @ model.lengths.weight.T, logits[0]
+
+
+def test_lengths_and_tokens_are_those_of_torch_and_padding_changes_nothing():
+    model, rows = filler(), batch()
+    encoding = model.encode(rows)
+    filled = model.fill(rows["target"], encoding)
+    for number, (source, target) in enumerate(zip(rows["source"].rows(), rows["target"].rows(), strict=True)):
+        lengths, logits = by_hand(model, source, target)
+        lengths[0] = -torch.inf
+        expected = lengths.log_softmax(-1)
+        torch.testing.assert_close(model.length_scores(encoding)[number], expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(filled[number, : len(target)], logits, atol=1e-5, rtol=1e-5)
+
+
+def test_the_losses_are_those_of_a_loop():
+    model, rows = filler(), batch()
+    parts = small.objective(model, FilledTokens(label_smoothing=0.0), OutputLength())(rows).parts
+    filled, length, right = 0.0, 0.0, 0
+    for number in range(len(rows)):
+        lengths, logits = by_hand(model, rows["source"].rows()[number], rows["target"].rows()[number])
+        places, labels = (rows[f"target.{name}"].rows()[number] for name in ("places", "labels"))
+        filled += F.cross_entropy(logits[places], labels, reduction="sum")
+        n = LENGTHS["target"][number] - 2  # without the symbols before and behind
+        length += F.cross_entropy(lengths[1:], torch.tensor(n - 1))
+        right += int(lengths[1:].argmax()) + 1 == n
+    torch.testing.assert_close(parts["filled"].sum, filled, atol=1e-4, rtol=1e-5)
+    torch.testing.assert_close(parts["length"].sum, length, atol=1e-4, rtol=1e-5)
+    assert (int(parts["filled"].count), int(parts["length"].count), parts["length"].weight) == (5, 3, 0.1)
+    assert int(parts["length_accuracy"].sum) == right
+
+
+def test_any_number_of_a_texts_pieces_is_masked_equally_often():
+    tokenizer = small.tokenizer(["abcd", "dcba"])
+    field = EvenlyMaskedText(field=small.text(tokenizer, "target"))
+    row, rng = small.row(1, target="abcd"), np.random.default_rng(1)
+    pieces = tokenizer.encode("abcd")
+    counts, hidden = np.zeros(len(pieces) + 1), np.zeros(len(pieces))
+    for _ in range(4000):
+        made = field(row, rng)
+        places = made["places"].numpy() - 1  # behind <de>
+        assert made[""][0] == tokenizer.id("<de>") and made[""][-1] == tokenizer.eos
+        assert made["labels"].tolist() == [pieces[place] for place in places]
+        shown = [tokenizer.mask if place in places else piece for place, piece in enumerate(pieces)]
+        assert made[""][1:-1].tolist() == shown
+        counts[len(places)] += 1
+        hidden[places] += 1
+    assert counts[0] == 0
+    assert counts[1:] / 4000 == pytest.approx(1 / len(pieces), abs=0.03)
+    assert hidden / 4000 == pytest.approx((len(pieces) + 1) / 2 / len(pieces), abs=0.03)
+    assert field(small.row(1, target=""), rng)["places"].tolist() == []
+
+
+@pytest.fixture
+def system():
+    tokenizer = small.tokenizer(["abc", "cab"])
+    return small.system(tokenizer, filler(tokenizer, tokenizer.mask), cls=FillingSystem).eval()
+
+
+def test_a_system_translates_saves_and_loads(system, tmp_path):
+    assert isinstance(system.model, Filler)
+    inputs = ["abc", "c", "", "cab a b"]
+    texts = system.translate(inputs)
+    assert texts[2] == "" and all(texts[number] for number in (0, 1, 3))
+    assert [system.translate(text) for text in inputs] == texts
+    few = system.hypotheses(["abc"], beam=3, n_best=3)[0]
+    assert len({len(one.tokens) for one in few}) == 3 and few[0].score == max(one.score for one in few)
+    system.save(tmp_path / "model")
+    assert System.load(tmp_path / "model").translate(inputs) == texts
+
+
+def test_what_a_trimmed_vocabulary_keeps_is_written_with_its_mask(system, tmp_path):
+    system.save(tmp_path / "model")
+    texts = Manifest.write(tmp_path / "texts.arrow", [small.row("1", "ab", "ba")]).path
+    trim(tmp_path / "model", [texts], tmp_path / "trimmed")
+    whole, trimmed = (System.load(tmp_path / name) for name in ("model", "trimmed"))
+    assert trimmed.model.mask != whole.model.mask
+    assert trimmed.output.tokenizer.symbol(trimmed.model.mask) == "<mask>"
+    logits = []
+    for one in (whole, trimmed):
+        source, mask = one.output.tokenizer.encode("ab"), one.model.mask
+        encoding = one.model.encode(small.batch(source=[source]))
+        logits.append(one.model.fill(small.padded([[source[-1], mask]]), encoding))
+    torch.testing.assert_close(logits[1], logits[0][..., trimmed.output.tokenizer.kept])
+
+
+def test_the_command_line_fills_masks_as_often_as_it_is_told(system):
+    asked = fitting(SearchOptions(beam=3), system)
+    assert search_for(asked, n_best=2).arguments == {"iterations": 10, "beam": 3, "n_best": 2}
+    assert search_for(fitting(SearchOptions(iterations=4), system)).arguments["iterations"] == 4
+    other = SearchOptions(length_penalty=2.0)
+    refuses(UsageError, "--length-penalty does not apply to filling masks", fitting, other, system)
+    refuses(UsageError, "--sample does not apply to filling masks", SearchOptions(iterations=1, sample=True).check)
+
+
+def test_refusals(system):
+    refuses(UsageError, "BeamSearch fills no masks, as this system needs", system.translate, "abc", search=BeamSearch())
+    rows = small.drawn_batch({"source": [3]}, 9, 7)
+    refuses(UsageError, "cannot be forced", system.translate_batch, rows, FillingSearch(), forced=[[1]])
+    refuses(ValueError, "attend to 'source', but has 16 and attends to \\[\\]", filler, decoder=small.encoder())
+    refuses(ValueError, "the mask 30 is outside the vocabulary of 30", filler, mask=30)
+    for part in (FilledTokens(), OutputLength()):
+        refuses(UsageError, "needs a MaskFiller, but the model is Translator", part.check, small.translator(9))
+    assert len(Encoding({}, {"lengths": torch.zeros(2, 3)})) == 2
