@@ -106,7 +106,7 @@ class FusedEncoderLayer(FusedLayer):
 
 
 class FusedTranslator(Translator, HoldsFrozen):
-    """A translator whose layers are fused; the language model neither learns nor drops anything out, unless it is told to.
+    """A translator whose layers are fused; the language model learns nothing and drops nothing out, unless told to.
 
     Args:
         reader: the language model, without heads; its embedding "source" reads the batch field "bert".

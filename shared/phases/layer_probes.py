@@ -1,8 +1,8 @@
-"""The phase that tells what each layer of an encoder knows: labels that a linear classifier reads off its frozen states.
+"""The phase that tells what each layer of an encoder knows: labels that a linear classifier reads off frozen states.
 
-Dong et al. 2021, AAAI ("Listen, Understand and Translate", arXiv 2009.09704) ask so what LUT's two encoders know: of the
-speaker, 97.6 % of the labels are read off the acoustic encoder and 46.3 % off the semantic one; of the speaker's intent,
-91.0 and 93.1 % (both second-hand). Of any encoder here, the mean of a row's states behind each layer is read.
+Dong et al. 2021, AAAI ("Listen, Understand and Translate", arXiv 2009.09704) ask so what LUT's two encoders know: of
+speakers, 97.6 % are told by the acoustic encoder and 46.3 % by the semantic one, of intents 91.0 and 93.1 % (figures at
+second hand). Of any encoder here, the mean of a row's states behind each layer is read.
 
 Not established: the paper's classifier, its data and how it pools states. Here it is multinomial logistic regression of
 states whose dimensions have mean 0 and deviation 1 in training,
