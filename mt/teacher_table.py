@@ -148,7 +148,7 @@ class TableField:
             raise DataError(f"row {row.get('id')!r}: {len(symbols)} symbols of the teacher for {asked} tokens")
         shares = probabilities.astype(np.float32).reshape(asked, -1)
         shares /= shares.sum(1, keepdims=True)
-        tables = {"": symbols.astype(np.int64).reshape(asked, -1), "probabilities": shares}
+        tables: dict[str, np.ndarray] = {"": symbols.astype(np.int64).reshape(asked, -1), "probabilities": shares}
         return {name: torch.from_numpy(np.pad(table, ((1, 0), (0, 0)))) for name, table in tables.items()}
 
     def length(self, row: Row) -> int:
