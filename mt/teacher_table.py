@@ -1,8 +1,8 @@
 """Distillation token by token from a table: what a teacher says is written down once, and read in every epoch.
 
-Kim and Rush 2016, "Sequence-Level Knowledge Distillation", arXiv 1606.07947, section 3.1 (word-level; Hinton et al. 2015,
-arXiv 1503.02531). Of the teacher the K best symbols after each right beginning are kept, whose probabilities are made to
-add up to 1:
+Kim and Rush 2016, "Sequence-Level Knowledge Distillation", arXiv 1606.07947, section 3.1 (Hinton et al. 2015, arXiv
+1503.02531). Of the teacher the K best symbols after each right beginning are kept, whose probabilities are made to add
+up to 1:
 
     L = - sum_t sum_v [(1 - share) gold(v) + share p_teacher(v | y_<t, x)] log p(v | y_<t, x)
 
