@@ -17,7 +17,7 @@ Legend: B rows, L ids of a target, K symbols.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Unpack, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 import pyarrow as pa
@@ -132,7 +132,7 @@ class TableField:
         Raises:
             DataError: if the row has no table, or that is of another tokenizer, other normalizers or another text.
         """
-        written = [row.get(name) for name in COLUMNS]
+        written: list[Any] = [row.get(name) for name in COLUMNS]
         if None in written:
             raise DataError(f"row {row.get('id')!r} has no {' and '.join(COLUMNS)}: the phase TeachRows writes them")
         if written[-1] != self.target.fingerprint:
