@@ -20,7 +20,7 @@ Legend: B sentences, S source tokens, U tokens of the language model, D width, W
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Unpack, cast
+from typing import Any, Self, Unpack, cast
 
 import torch
 from torch import Tensor
@@ -106,10 +106,11 @@ class FusedEncoderLayer(FusedLayer):
 
 
 class FusedTranslator(Translator, HoldsFrozen):
-    """A translator whose layers are fused; the language model never learns, and never drops anything out.
+    """A translator whose layers are fused; the language model learns nothing and drops nothing out, unless told to.
 
     Args:
         reader: the language model, without heads; its embedding "source" reads the batch field "bert".
+        reader_learns: let it learn, and drop out, with the rest (a row of table 6).
         parts: see :class:`Translator`; the encoder is of FusedEncoderLayers and the decoder of FusedLayers, or one of
             them of plain layers.
 
@@ -118,7 +119,7 @@ class FusedTranslator(Translator, HoldsFrozen):
             reader reads something else, has another width or has heads.
     """
 
-    def __init__(self, *, reader: EncoderModel, **parts: Unpack[TranslatorParts]) -> None:
+    def __init__(self, *, reader: EncoderModel, reader_learns: bool = False, **parts: Unpack[TranslatorParts]) -> None:
         super().__init__(**parts)
         encoder, decoder = self.encoder, self.decoder
         reader.check_read(MEMORY)
@@ -134,7 +135,14 @@ class FusedTranslator(Translator, HoldsFrozen):
                 raise ValueError(
                     f"the layers read states of width {read}, but the reader's have {reader.encoder.width}"
                 )
-        self.reader = frozen(reader)
+        self.reader_learns = reader_learns
+        self.reader = reader if reader_learns else frozen(reader)
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode of all that learns."""
+        super().train(mode)
+        self.reader.train(mode and self.reader_learns)
+        return self
 
     def symbol_fields(self) -> dict[str, str]:
         """See shared/nn/symbols.py."""
@@ -150,7 +158,8 @@ class FusedTranslator(Translator, HoldsFrozen):
             DataError: if a row is longer than either model has positions, naming it.
             UsageError: if the batch lacks a field.
         """
-        with torch.no_grad(), naming_longest(batch, BERT):
+        learns = self.reader_learns and torch.is_grad_enabled()
+        with torch.set_grad_enabled(learns), naming_longest(batch, BERT):
             memory = self.reader.encode_embedded(self.reader.embeddings[MEMORY](batch[BERT])).memories[MEMORY]
         memories = {BERT: memory}
         encoding = self.encode_embedded(self.embed(batch, field), memories if self.encoder.memories else None)

@@ -18,32 +18,19 @@ Legend: B rows, T tokens, N = B x (T - 1), D width, K best symbols.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Unpack
+from typing import Unpack
 
-import torch
 from torch import Tensor
 
 from dragoman.shared.batch import Batch
-from dragoman.shared.objectives.cross_entropy import (
-    IGNORED,
-    CrossEntropy,
-    CrossEntropyParts,
-    CrossEntropySums,
-    label_smoothed_cross_entropy,
-)
+from dragoman.shared.objectives.cross_entropy import CrossEntropyParts
+from dragoman.shared.objectives.mixed_targets import MixedTargets
 from dragoman.shared.objectives.teacher import Teacher
 from dragoman.shared.ranges import PositiveFloat, PositiveInt, Share
 
-#: The name of the term that reports how much the teacher hesitates.
-ENTROPY = "teacher_entropy"
 
-
-class Distilled(CrossEntropy):
-    """Cross entropy with a mixture of the right token and a teacher's distribution; terms as those of CrossEntropy.
-
-    "nll" and "accuracy" are of the right tokens. Reported as well: "teacher_entropy", that of the distribution which is
-    learned from the teacher, per token in nats. Where it is near 0, the teacher says no more than a token does.
+class Distilled(MixedTargets):
+    """Cross entropy with a mixture of the right token and what a teacher says of the batch; see :class:`MixedTargets`.
 
     Args:
         teacher: see shared/objectives/teacher.py.
@@ -62,33 +49,11 @@ class Distilled(CrossEntropy):
         temperature: PositiveFloat = 1.0,
         **parts: Unpack[CrossEntropyParts],
     ) -> None:
-        super().__init__(**parts)
+        super().__init__(share=share, **parts)
         self.teacher = teacher
-        self.share = share
         self.top = top
         self.temperature = temperature
 
-    def counts(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the number of labels, which is the count of each term."""
-        counts = super().counts(batch)
-        entropy = {f"{self.prefix}{ENTROPY}": counts[f"{self.prefix}nll"]} if self.share else {}
-        return counts | entropy
-
-    def compare(self, model: Any, batch: Batch, states: Tensor, labels: Tensor) -> CrossEntropySums:
-        """Return the sums for states (N, D) and right labels (N,)."""
-        if not self.share:
-            return super().compare(model, batch, states, labels)
-        symbols, probabilities = self.teacher.best(
-            batch, self.beginnings(batch), top=self.top, temperature=self.temperature
-        )
-        of_gold = torch.full_like(probabilities[:, :1], 1 - self.share)
-        sums = label_smoothed_cross_entropy(
-            states,
-            model.projection,
-            torch.cat([labels[:, None], symbols], dim=1),
-            weights=torch.cat([of_gold, self.share * probabilities], dim=1),
-            label_smoothing=self.label_smoothing,
-            chunk=self.chunk,
-        )
-        entropies = torch.special.entr(probabilities).sum(-1)
-        return replace(sums, reported={ENTROPY: entropies.masked_fill(labels == IGNORED, 0).sum()})
+    def best(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Ask the teacher: symbols (N, K) and their probabilities among themselves (N, K)."""
+        return self.teacher.best(batch, self.beginnings(batch), top=self.top, temperature=self.temperature)

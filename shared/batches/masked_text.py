@@ -1,6 +1,7 @@
 """Text some tokens of which are hidden, and what they were: the input and the labels of a masked language model.
 
-Devlin et al. 2019, arXiv 1810.04805, section 3.1. The parts that learn from it are in shared/objectives/masked.py.
+Devlin et al. 2019, arXiv 1810.04805, section 3.1. The parts that learn from it are in shared/objectives/masked.py, and
+may learn as well from :class:`NextTokens`, the labels of an encoder that reads from left to right.
 
 Legend: L tokens, M masked tokens.
 """
@@ -111,3 +112,26 @@ class MaskedText(GrowingText):
             _ = self._weights
         if self.rewriting is not None:
             self.rewriting.load()
+
+
+class NextTokens(GrowingText):
+    """A text as it is, with the token that follows each: ``<name>``, ``<name>.places`` and ``<name>.labels``.
+
+    Causal language modelling (Radford et al. 2018; Conneau and Lample 2019, section 3.2) by an encoder that sees what
+    is before a token only (``CausalEncoder``), with the parts that restore masked tokens.
+
+    Args:
+        field: the text.
+    """
+
+    def __init__(self, *, field: TextField) -> None:
+        super().__init__(field=field, growth=1.0)
+
+    def __call__(self, row: Row, rng: np.random.Generator) -> dict[str, Tensor]:
+        """Return the tokens (L,), the places of all but the last (L - 1,), and what follows each (L - 1,), int64.
+
+        Raises:
+            DataError: if the row has no text, or no language where a symbol needs it.
+        """
+        tokens = self.field(row, rng)
+        return {"": tokens, "places": torch.arange(len(tokens) - 1), "labels": tokens[1:]}

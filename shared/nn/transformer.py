@@ -217,6 +217,25 @@ class Encoder(Stack):
         return None if x.needs_no_mask else x.mask
 
 
+class CausalEncoder(Encoder):
+    """An encoder each element of which sees itself and what is before it: a language model from left to right.
+
+    Its layers have the names of an encoder's, and may become those of a translator's encoder or decoder.
+    """
+
+    CAUSAL = True
+
+    def check_layer(self, layer: EncoderLayer) -> None:
+        """Refuse a layer that sees what comes later in another way than by attention, by ValueError."""
+        if type(layer) is not Layer:
+            raise ValueError(f"a {type(layer).__name__} may see what comes later: it is for other encoders")
+
+    def mask(self, x: Padded) -> Tensor:
+        """Return what the elements of x (B, L, D) see: (B, L, L) bool; padding stands behind what is real."""
+        rows, length = x.values.shape[:2]
+        return torch.ones(length, length, dtype=torch.bool, device=x.device).tril().expand(rows, -1, -1)
+
+
 class Decoder(Stack):
     """Layers that see what is before, and memories. Arguments are those of :class:`Stack`.
 

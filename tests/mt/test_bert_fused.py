@@ -179,6 +179,14 @@ def test_the_reader_neither_learns_nor_drops_out():
     assert {name for name in model.state_dict() if name.startswith("reader.")} == same
 
 
+def test_the_reader_learns_and_drops_out_if_it_is_told_to():
+    model, rows = translator(drop_net=0.0, reader_learns=True), batch(ROWS)
+    assert not small.unmoved(small.objective(model, CrossEntropy()), rows)
+    for mode in (True, False):
+        one, two = (model.train(mode).encode(rows).memories[BERT].values for _ in range(2))
+        assert torch.equal(one, two) is not mode
+
+
 def test_a_sentence_alone_is_as_in_a_batch():
     small.check_rows(translator().eval(), batch(ROWS))
 

@@ -9,7 +9,7 @@ import torch
 from dragoman import DataError, Manifest, UsageError
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import Loader
-from dragoman.shared.batches.masked_text import MaskedText
+from dragoman.shared.batches.masked_text import MaskedText, NextTokens
 from dragoman.shared.batches.stream import Budget, Stream
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases import CountPieces
@@ -173,3 +173,10 @@ def test_defaults_and_shares_of_one_whole(plain):
     field = plain
     assert MaskedText(field=field).counts is None and MaskedText(field=field).load() is None
     MaskedText(field=field, masked=0.9, replaced=0.1, exponent=0.0)
+
+
+def test_each_token_is_asked_for_what_follows_it(plain):
+    ids = plain(row(TEXTS[0]), None).tolist()
+    asked = NextTokens(field=plain)(row(TEXTS[0]), None)
+    assert asked[""].tolist() == ids and asked["labels"].tolist() == ids[1:]
+    assert asked["places"].tolist() == [*range(len(ids) - 1)]

@@ -10,9 +10,10 @@ from dragoman.shared.errors import UsageError
 from dragoman.shared.machine import memory
 from dragoman.shared.nn import transformer
 from dragoman.shared.nn.attention import Prompts
+from dragoman.shared.nn.conformer import ConformerLayer
 from dragoman.shared.nn.layer import EncoderLayer, Layer
 from dragoman.shared.nn.positions import RelativePositions
-from dragoman.shared.nn.transformer import Decoder, Encoder, fresh, plain_layer
+from dragoman.shared.nn.transformer import CausalEncoder, Decoder, Encoder, fresh, plain_layer
 from dragoman.shared.padded import Padded
 from tests.small import refuses
 
@@ -329,3 +330,16 @@ def test_a_decoder_is_made_of_layers_that_see_what_is_before() -> None:
     said = "^a Open sees what comes later: it is for encoders only$"
     decoder = Decoder(layer=Layer(width=8, heads=2, feedforward=16), layers=1)
     refuses(ValueError, said, decoder.check_layer, object.__new__(Open))
+
+
+def test_a_causal_encoder_is_torchs_with_a_causal_mask():
+    ours = shake(Layer(width=8, heads=2, feedforward=16, activation="relu"))
+    stack = CausalEncoder(layer=ours, layers=1, final_norm=False).double().eval()
+    theirs = copy_layer(nn.TransformerEncoderLayer(8, 2, 16, norm_first=True, batch_first=True), ours)
+    x = Padded(torch.randn(2, 5, 8, dtype=torch.double), torch.tensor([5, 3]))
+    found, _ = stack(x)
+    wanted = theirs(x.values, src_mask=torch.full((5, 5), -math.inf).triu(1).double())
+    torch.testing.assert_close(found.values[x.mask], wanted[x.mask])
+    conformer = ConformerLayer(width=8, heads=2, feedforward=16, kernel=3)
+    assert plain_layer(stack) is None  # nobody takes it for an encoder that sees all
+    refuses(ValueError, "may see what comes later", CausalEncoder, layer=conformer, layers=1)
