@@ -1,0 +1,114 @@
+"""``dragoman serve``: models behind HTTP, until the process is told to stop."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import socket
+from importlib.util import find_spec
+from typing import Any
+
+from dragoman.commands.endings import warn
+from dragoman.commands.options import ModelOptions, SearchOptions, ServingOptions, SoundOptions
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.sound.segmentation import check_segmenter
+from dragoman.shared.sound.speech_activity import check_detector
+
+
+def serve_models(
+    words: list[str], *, serving: ServingOptions, sound: SoundOptions, search: SearchOptions, models: ModelOptions
+) -> None:
+    """Load models and answer requests; SIGTERM and Ctrl-C let those in flight be answered first.
+
+    Args:
+        words: model folders, as FOLDER or NAME=FOLDER.
+        serving: the address, the keys and the limits.
+        sound: how recordings are divided.
+        search: how outputs are found.
+        models: the device, and further models of a search.
+
+    Raises:
+        DataError: if a folder is not a model folder, keys cannot be read, or the address is taken.
+        UsageError: if options do not fit together, or the extra ``serve`` is not installed.
+    """
+    found = [find_spec("fastapi"), find_spec("uvicorn"), find_spec("python_multipart"), find_spec("prometheus_client")]
+    if None in found:
+        raise UsageError("dragoman serve needs further packages: pip install 'dragoman[serve]'")
+    import uvicorn
+
+    from dragoman.serving.app import application
+    from dragoman.serving.counters import Counters
+    from dragoman.serving.protection import Limits, read_keys
+    from dragoman.serving.served import Models
+
+    check_detector(sound.speech_detector)
+    check_segmenter(sound.segmenter)
+    keys = None if serving.keys is None else read_keys(serving.keys)
+    with bound(serving.host, serving.port) as place:
+        counters = Counters()
+        wait = serving.batch_wait / 1000
+        options: dict[str, Any] = {"sound": sound, "search": search, "models": models}
+        loaded = Models.load(words, wait=wait, observe=counters.translated, **options)
+        limits = Limits(
+            megabytes=serving.upload_megabytes,
+            seconds=serving.upload_seconds,
+            characters=serving.characters,
+            requests=serving.requests,
+            deadline=serving.deadline,
+        )
+        app = application(loaded, counters, limits, keys=keys, origins=serving.origin or [])
+        if keys is None and not is_loopback(serving.host):
+            warn(f"--host {serving.host} without --keys: whoever reaches this machine can use the server")
+
+        class Announced(uvicorn.Server):
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                await super().startup(sockets)
+                host, port = place.getsockname()[:2]
+                print(f"serving {', '.join(loaded.served)} at http://{bracketed(host)}:{port}", flush=True)
+
+        patience = math.ceil(serving.deadline) + 1
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=patience,
+        )
+        try:
+            Announced(config).run(sockets=[place])
+        except KeyboardInterrupt:  # which uvicorn sends again after it has stopped: that was meant
+            pass
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket with this address, which does not listen yet.
+
+    Raises:
+        DataError: if it is taken, or none of this machine.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        place = socket.socket(family, socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise DataError(f"--host {host}: {error}") from error
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        place.bind(address)
+    except OSError as error:
+        place.close()
+        raise DataError(f"--host {host} --port {port}: {error.strerror}") from error
+    return place
+
+
+def bracketed(host: str) -> str:
+    """Return an address as a URL has it."""
+    return f"[{host}]" if ":" in host else host
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
