@@ -56,7 +56,8 @@ def application(
     if origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
     app.add_middleware(CountedApp, counters=counters)
-    gate = Gate(models, limits, keys, Path(folder.name))
+    app.state.models, app.state.uploads = models, Path(folder.name)
+    gate = Gate(models, limits, keys, app.state.uploads)
     app.include_router(libretranslate.routes(models, gate))
     app.include_router(openai_rest.routes(models, gate, readers))
     watched(app, models, counters, gate)

@@ -34,9 +34,9 @@ _TRANSLATE = {
 
 def fields_schema(fields: dict[str, str], *kinds: str, file: str | None = None) -> dict[str, Any]:
     """Return what OpenAPI says of a body, whose fields are texts, but for a file."""
-    properties = {key: {"description": said} for key, said in fields.items()}
+    properties: dict[str, dict[str, str]] = {key: {"description": said} for key, said in fields.items()}
     if file is not None:
-        properties[file] |= {"type": "string", "format": "binary"}
+        properties[file].update(type="string", format="binary")
     schema = {"schema": {"type": "object", "properties": properties}}
     return {"requestBody": {"content": dict.fromkeys(kinds, schema)}}
 
@@ -115,7 +115,7 @@ def texts_of(asked: dict[str, Any], most: int) -> list[str]:
         UsageError: if there are none, or too many characters, or one is no text.
     """
     given = asked.get("q")
-    texts = given if isinstance(given, list) else [given]
+    texts: list[Any] = given if isinstance(given, list) else [given]
     if not texts or given in (None, ""):
         raise UsageError("Invalid request: missing q parameter")
     for text in texts:

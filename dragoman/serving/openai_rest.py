@@ -21,6 +21,7 @@ from dragoman.serving.protection import Gate
 from dragoman.serving.served import ANY, Models, Served, Task, UnknownModelError
 from dragoman.shared.errors import UsageError, shortened
 from dragoman.shared.evaluation.outputs import ONE_LINE
+from dragoman.shared.generator import Hypothesis
 from dragoman.shared.systems.timed import Part, whole
 from dragoman.shared.text.subtitles import Cue, srt, vtt
 
@@ -67,12 +68,13 @@ def routes(models: Models, gate: Gate, readers: ThreadPoolExecutor) -> APIRouter
             with gate.upload(file.file, file.filename or "") as path:
                 parts = await loop.run_in_executor(readers, models.parts_of_sound, path, codes)
                 spoken = [part for part in parts if not part.silent]
-                found = iter(())
+                found: list[list[Hypothesis]] = []
                 if spoken:
                     job = models.served[task.model].submit(task, [part.row for part in spoken])
-                    found = iter(await gate.result(request, job))
+                    found = await gate.result(request, job)
         empty = [task.system.empty_output()]
-        parts = [replace(part, hypotheses=empty if part.silent else next(found)) for part in parts]
+        answers = iter(found)
+        parts = [replace(part, hypotheses=empty if part.silent else next(answers)) for part in parts]
         return written(kind, task, codes, parts)
 
     body = fields_schema(_SOUND, "multipart/form-data", file="file")

@@ -143,8 +143,9 @@ class Gate:
         """Wait for a job while the client does; what nobody waits for any more is not translated."""
         work = asyncio.wrap_future(job.future)
         gone = asyncio.ensure_future(_gone(request))
+        both: list[asyncio.Future[Any]] = [work, gone]
         try:
-            await asyncio.wait([work, gone], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 raise ClientDisconnect
             return work.result()

@@ -34,29 +34,28 @@ def talk_model(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def served(talk_model):
     """Return a function that starts a server, by default of both models, and gives a client."""
 
     @contextmanager
-    def start(words=None, *, keys=None, origins=(), wait=0.005, **changes):
+    def start(words=None, *, keys=None, origins=(), wait=0.005, keep_silence=True, **changes):
         counters = Counters()
         options = {
-            "sound": SoundOptions(keep_silence=True, maximum_seconds=1.0),
+            "sound": SoundOptions(keep_silence=keep_silence, maximum_seconds=1.0),
             "search": SearchOptions(beam=3, maximum_length_extra=12),
             "models": ModelOptions(device="cpu"),
         }
         words = [f"text={small.GOLDEN}", f"talks={talk_model}"] if words is None else words
         models = Models.load(words, wait=wait, observe=counters.translated, **options)
         app = application(models, counters, Limits(**LIMITS | changes), keys=keys, origins=origins)
-        app.state.models = models
         with TestClient(app, raise_server_exceptions=False) as client:
             yield client
 
     return start
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client(served):
     with served() as client:
         yield client
