@@ -6,11 +6,13 @@ import ipaddress
 import math
 import socket
 from importlib.util import find_spec
+from types import FrameType
 from typing import Any
 
 from dragoman.commands.endings import warn
 from dragoman.commands.options import ModelOptions, SearchOptions, ServingOptions, SoundOptions
 from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.stopping import noticed
 from dragoman.shared.sound.segmentation import check_segmenter
 from dragoman.shared.sound.speech_activity import check_detector
 
@@ -65,6 +67,10 @@ def serve_models(
                 await super().startup(sockets)
                 host, port = place.getsockname()[:2]
                 print(f"serving {', '.join(loaded.served)} at http://{bracketed(host)}:{port}", flush=True)
+
+            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+                noticed.set()
+                super().handle_exit(sig, frame)
 
         patience = math.ceil(serving.deadline) + 1
         config = uvicorn.Config(

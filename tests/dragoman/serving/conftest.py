@@ -35,11 +35,10 @@ def talk_model(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def served(talk_model):
-    """Return a function that starts a server, by default of both models, and gives a client."""
+def made(talk_model):
+    """Return a function that makes the application, by default of both models."""
 
-    @contextmanager
-    def start(words=None, *, keys=None, origins=(), wait=0.005, keep_silence=True, **changes):
+    def make(words=None, *, keys=None, origins=(), wait=0.005, keep_silence=True, **changes):
         counters = Counters()
         options = {
             "sound": SoundOptions(keep_silence=keep_silence, maximum_seconds=1.0),
@@ -48,8 +47,18 @@ def served(talk_model):
         }
         words = [f"text={small.GOLDEN}", f"talks={talk_model}"] if words is None else words
         models = Models.load(words, wait=wait, observe=counters.translated, **options)
-        app = application(models, counters, Limits(**LIMITS | changes), keys=keys, origins=origins)
-        with TestClient(app, raise_server_exceptions=False) as client:
+        return application(models, counters, Limits(**LIMITS | changes), keys=keys, origins=origins)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def served(made):
+    """Return a function that starts an application and gives a client within this process."""
+
+    @contextmanager
+    def start(*words, **changes):
+        with TestClient(made(*words, **changes), raise_server_exceptions=False) as client:
             yield client
 
     return start
