@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from html import escape
@@ -16,9 +16,10 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
+from dragoman.commands.options import ServingOptions
 from dragoman.serving import libretranslate, openai_rest
 from dragoman.serving.counters import CountedApp, Counters
-from dragoman.serving.protection import Gate, Limits, Refused
+from dragoman.serving.protection import Gate, Refused
 from dragoman.serving.served import Models, UnknownModelError
 from dragoman.shared.errors import DataError, UsageError, one_line
 from dragoman.version import __version__
@@ -29,16 +30,15 @@ _TYPES[504] = "server_error"
 
 
 def application(
-    models: Models, counters: Counters, limits: Limits, *, keys: list[str] | None = None, origins: Sequence[str] = ()
+    models: Models, counters: Counters, serving: ServingOptions, *, keys: list[str] | None = None
 ) -> FastAPI:
     """Return the application of ASGI; its end is that of the models' threads and of all uploads.
 
     Args:
         models: loaded ones.
         counters: that the models' batches are counted by.
-        limits: of requests.
+        serving: the limits of requests, and the web pages that may call (CORS).
         keys: of which a client must have one; None lets everybody in.
-        origins: of web pages that may call it (CORS).
     """
     folder = TemporaryDirectory(prefix="dragoman-serve-")
     readers = ThreadPoolExecutor(1, "reading")  # sound is read by one at a time; translating has the other cores
@@ -53,11 +53,11 @@ def application(
 
     # FastAPI's own pages load scripts from a network.
     app = FastAPI(title="dragoman", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
-    if origins:
-        app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
+    if serving.origin:
+        app.add_middleware(CORSMiddleware, allow_origins=serving.origin, allow_methods=["*"], allow_headers=["*"])
     app.add_middleware(CountedApp, counters=counters)
     app.state.models, app.state.uploads = models, Path(folder.name)
-    gate = Gate(models, limits, keys, app.state.uploads)
+    gate = Gate(models, serving, keys, app.state.uploads)
     app.include_router(libretranslate.routes(models, gate))
     app.include_router(openai_rest.routes(models, gate, readers))
     watched(app, models, counters, gate)

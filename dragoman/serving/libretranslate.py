@@ -71,7 +71,7 @@ def routes(models: Models, gate: Gate) -> APIRouter:
             task, codes = models.choose("source", "translation", source=source, target=target)
             lines = [text.split("\n") for text in texts]
             rows = [
-                {"id": shortened(line), "audio": None, "source_text": line.rstrip("\r")} | codes
+                {"id": shortened(line), "audio": None, "source_text": line.rstrip("\r"), **codes}
                 for text in lines
                 for line in text
             ]

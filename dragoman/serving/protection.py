@@ -10,13 +10,13 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
+from dragoman.commands.options import ServingOptions
 from dragoman.serving.batching import Job
 from dragoman.serving.served import Models
 from dragoman.shared.errors import DataError, UsageError
@@ -48,25 +48,6 @@ class Refused(Exception):
         self.status, self.message, self.code, self.headers = status, message, code, dict(headers or {})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """The limits of a request and of all.
-
-    Attributes:
-        megabytes: of an upload (10**6 bytes).
-        seconds: of sound.
-        characters: of all texts of a request.
-        requests: at a time; more are sent away, to come again later.
-        deadline: seconds from a request's headers to its answer.
-    """
-
-    megabytes: float
-    seconds: float
-    characters: int
-    requests: int
-    deadline: float
-
-
 def read_keys(path: Path) -> list[str]:
     """Return the keys of a file: one a line, without blank lines and lines that begin with #.
 
@@ -88,12 +69,12 @@ class Gate:
 
     Args:
         models: whose work is waited for.
-        limits: of requests.
+        limits: those of requests are read.
         keys: of which a client must have one; None lets everybody in.
         folder: a private one, for uploads.
     """
 
-    def __init__(self, models: Models, limits: Limits, keys: list[str] | None, folder: Path) -> None:
+    def __init__(self, models: Models, limits: ServingOptions, keys: list[str] | None, folder: Path) -> None:
         self.limits = limits
         self._models, self._folder = models, folder
         self._keys = None if keys is None else [key.encode() for key in keys]
@@ -159,7 +140,7 @@ class Gate:
 
     def for_sound(self, request: Request) -> Request:
         """Return a request whose body may be as long as an upload; see :func:`limited`."""
-        return limited(request, int(self.limits.megabytes * 1e6) + _BESIDE)
+        return limited(request, int(self.limits.upload_megabytes * 1e6) + _BESIDE)
 
     @contextmanager
     def upload(self, file: BinaryIO, name: str) -> Iterator[Path]:
@@ -176,8 +157,10 @@ class Gate:
             path = Path(kept.name)
             try:
                 rate, samples = probe_header(path)
-                if samples > self.limits.seconds * rate:
-                    said = f"the file has {samples / rate:.0f} seconds of sound, more than {self.limits.seconds:g}"
+                if samples > self.limits.upload_seconds * rate:
+                    said = (
+                        f"the file has {samples / rate:.0f} seconds of sound, more than {self.limits.upload_seconds:g}"
+                    )
                     raise Refused(413, said)
                 yield path
             except DataError as error:

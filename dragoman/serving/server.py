@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import socket
 from importlib.util import find_spec
@@ -15,6 +14,9 @@ from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.stopping import noticed
 from dragoman.shared.sound.segmentation import check_segmenter
 from dragoman.shared.sound.speech_activity import check_detector
+
+#: Addresses that no other machine reaches.
+_OWN = ("127.0.0.1", "::1", "localhost")
 
 
 def serve_models(
@@ -40,7 +42,7 @@ def serve_models(
 
     from dragoman.serving.app import application
     from dragoman.serving.counters import Counters
-    from dragoman.serving.protection import Limits, read_keys
+    from dragoman.serving.protection import read_keys
     from dragoman.serving.served import Models
 
     check_detector(sound.speech_detector)
@@ -51,22 +53,16 @@ def serve_models(
         wait = serving.batch_wait / 1000
         options: dict[str, Any] = {"sound": sound, "search": search, "models": models}
         loaded = Models.load(words, wait=wait, observe=counters.translated, **options)
-        limits = Limits(
-            megabytes=serving.upload_megabytes,
-            seconds=serving.upload_seconds,
-            characters=serving.characters,
-            requests=serving.requests,
-            deadline=serving.deadline,
-        )
-        app = application(loaded, counters, limits, keys=keys, origins=serving.origin or [])
-        if keys is None and not is_loopback(serving.host):
+        app = application(loaded, counters, serving, keys=keys)
+        if keys is None and serving.host not in _OWN:
             warn(f"--host {serving.host} without --keys: whoever reaches this machine can use the server")
 
         class Announced(uvicorn.Server):
             async def startup(self, sockets: list[socket.socket] | None = None) -> None:
                 await super().startup(sockets)
                 host, port = place.getsockname()[:2]
-                print(f"serving {', '.join(loaded.served)} at http://{bracketed(host)}:{port}", flush=True)
+                address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+                print(f"serving {', '.join(loaded.served)} at {address}", flush=True)
 
             def handle_exit(self, sig: int, frame: FrameType | None) -> None:
                 noticed.set()
@@ -105,16 +101,3 @@ def bound(host: str, port: int) -> socket.socket:
         place.close()
         raise DataError(f"--host {host} --port {port}: {error.strerror}") from error
     return place
-
-
-def bracketed(host: str) -> str:
-    """Return an address as a URL has it."""
-    return f"[{host}]" if ":" in host else host
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

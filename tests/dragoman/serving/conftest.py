@@ -10,16 +10,15 @@ pytest.importorskip("httpx2")
 
 from fastapi.testclient import TestClient
 
-from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
+from dragoman.commands.options import ModelOptions, SearchOptions, ServingOptions, SoundOptions
 from dragoman.serving.app import application
 from dragoman.serving.counters import Counters
-from dragoman.serving.protection import Limits
 from dragoman.serving.served import Models
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from tests import small
 
-LIMITS = {"megabytes": 0.1, "seconds": 3.0, "characters": 2000, "requests": 32, "deadline": 60.0}
+LIMITS = {"upload_megabytes": 0.1, "upload_seconds": 3.0, "characters": 2000, "requests": 32, "deadline": 60.0}
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +37,7 @@ def talk_model(tmp_path_factory):
 def made(talk_model):
     """Return a function that makes the application, by default of both models."""
 
-    def make(words=None, *, keys=None, origins=(), wait=0.005, keep_silence=True, **changes):
+    def make(words=None, *, keys=None, wait=0.005, keep_silence=True, **changes):
         counters = Counters()
         options = {
             "sound": SoundOptions(keep_silence=keep_silence, maximum_seconds=1.0),
@@ -47,7 +46,7 @@ def made(talk_model):
         }
         words = [f"text={small.GOLDEN}", f"talks={talk_model}"] if words is None else words
         models = Models.load(words, wait=wait, observe=counters.translated, **options)
-        return application(models, counters, Limits(**LIMITS | changes), keys=keys, origins=origins)
+        return application(models, counters, ServingOptions(**LIMITS | changes), keys=keys)
 
     return make
 

@@ -173,7 +173,7 @@ def test_pages_of_others_may_not_call(served):
     origin = {"origin": "https://example.org", "access-control-request-method": "POST"}
     with served() as client:
         assert "access-control-allow-origin" not in client.options("/translate", headers=origin).headers
-    with served(origins=["https://example.org"]) as client:
+    with served(origin=["https://example.org"]) as client:
         answer = client.options("/translate", headers=origin)
         assert answer.headers["access-control-allow-origin"] == "https://example.org"
         origin["origin"] = "https://example.com"
