@@ -42,7 +42,7 @@ LAYERS = {
         ["training"],
         ["phases"],
     ],
-    "dragoman": [["runs"], ["almanac", "exchange", "simultaneous"], ["commands"], ["cli"]],
+    "dragoman": [["runs"], ["almanac", "exchange", "simultaneous"], ["commands"], ["serving"], ["cli"]],
 }
 #: Modules at the top of these: core types, which every layer may import; and what may import all.
 CORE = {
@@ -304,7 +304,7 @@ def test_what_pyproject_names_exists():
         assert name in names, target
 
 
-PINNED = "demo test hf adapters adam8bit vad resegment media dev docs plots speechbrain tensorboard".split()
+PINNED = "demo test hf adapters adam8bit vad resegment media serve dev docs plots speechbrain tensorboard".split()
 
 #: Modules whose distributions have another name.
 DISTRIBUTIONS = {"translate": "translate-toolkit", "yaml": "pyyaml", "webvtt": "webvtt-py"}

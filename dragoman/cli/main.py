@@ -25,6 +25,8 @@ from dragoman.commands.options import (
     ChoosingOptions,
     DivisionOptions,
     ModelOptions,
+    SearchOptions,
+    ServingOptions,
     SoundOptions,
     SourceLanguage,
     TargetLanguage,
@@ -270,6 +272,28 @@ def translate(
         search=search,
         models=models,
     )
+
+
+@app.command()
+@with_options(serving=ServingOptions, sound=SoundOptions, search=SearchOptions, models=ModelOptions)
+def serve(
+    folders: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL...", help="folders of models, or of runs; NAME=FOLDER: clients know it as NAME"),
+    ],
+    *,
+    serving: ServingOptions,
+    sound: SoundOptions,
+    search: SearchOptions,
+    models: ModelOptions,
+) -> None:
+    r"""Answer clients of LibreTranslate (texts) and of OpenAI (speech) over HTTP; all who wait share a batch.
+
+    The outputs are those of dragoman translate. Needs pip install 'dragoman\[serve]'; see docs/serving.md.
+    """
+    from dragoman.serving.server import serve_models
+
+    serve_models(folders, serving=serving, sound=sound, search=search, models=models)
 
 
 @app.command()

@@ -24,6 +24,7 @@ SEARCH, SAMPLING, SOUND, MODELS = "Search", "Sampling", "Sound files", "Models a
 CHOICE = "Choice among hypotheses"
 SUBTITLES = "Limits of subtitles"
 STREAM = "While listening"
+ADDRESS, LIMITS = "Address and keys", "Limits of requests"
 #: Those of shared/evaluation/metrics.py, which is too heavy to be imported here.
 METRIC_NAMES = (
     "bleu, bleu_lc, bleu_bare, spbleu, chrf, chrf++, ter, wer, cer, wer_raw, cer_raw, accuracy, entity_f1, "
@@ -336,6 +337,38 @@ class ModelOptions:
             from dragoman.shared.systems.combining import LARGEST_WEIGHT  # which needs torch
 
             check_number("--lm-weight", self.lm_weight, above=0, most=LARGEST_WEIGHT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingOptions:
+    """The address of a server, who may use it, and the limits of what they ask (docs/serving.md)."""
+
+    host: Annotated[str, _option("address to listen at; 0.0.0.0: at all of this machine's", ADDRESS)] = "127.0.0.1"
+    port: Annotated[int, _option("port; 0: a free one", ADDRESS, min=0, max=65535)] = 8000
+    keys: Annotated[
+        Path | None, _option("file with one key per line, of which a client must have one; default: none", ADDRESS)
+    ] = None
+    origin: Annotated[
+        list[str] | None,
+        _option("web page that may call the server from a browser (https://example.org); repeatable", ADDRESS),
+    ] = None
+    upload_megabytes: Annotated[float, _option("size of an upload", LIMITS)] = 25.0
+    upload_seconds: Annotated[float, _option("seconds of sound in an upload", LIMITS)] = 3600.0
+    characters: Annotated[int, _option("characters of all texts of a request", LIMITS, min=1)] = 20_000
+    requests: Annotated[
+        int, _option("requests that are answered or wait at a time; others are told to come again (429)", LIMITS, min=1)
+    ] = 64
+    deadline: Annotated[float, _option("seconds after which a request has failed (504)", LIMITS)] = 300.0
+    batch_wait: Annotated[
+        float, _option("milliseconds that a line or segment waits for others to share its batch", LIMITS, min=0.0)
+    ] = 5.0
+
+    def check(self) -> None:
+        """Refuse numbers out of their ranges, by UsageError."""
+        check_number("--upload-megabytes", self.upload_megabytes, above=0, most=100_000)
+        check_number("--upload-seconds", self.upload_seconds, above=0, most=1e6)
+        check_number("--deadline", self.deadline, above=0, most=1e6)
+        check_number("--batch-wait", self.batch_wait, least=0, most=10_000)
 
 
 def check_numbers(group: Any) -> None:

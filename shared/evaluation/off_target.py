@@ -51,7 +51,7 @@ class OffTarget:
     @property
     def wrong(self) -> list[int]:
         """The numbers of the outputs in another language, from 0."""
-        right = _label(self.expected)
+        right = label(self.expected)
         return [number for number, code in enumerate(self.codes) if code not in (None, right)]
 
     @property
@@ -71,14 +71,14 @@ def judge(lines: Sequence[str], expected: str, in_play: Sequence[str]) -> OffTar
     Raises:
         DataError: for an unknown code.
     """
-    codes = set(_identifier().nb_classes) if lines else set()
-    labels = {_label(code) for code in [expected, *in_play]}
+    codes = set(language_identifier().nb_classes) if lines else set()
+    labels = {label(code) for code in [expected, *in_play]}
     candidates = sorted(labels & codes) if len(labels) > 1 else None
     among = "+".join(candidates) if candidates else "all"
     signature = f"off_target|lid:py3langid:{version('py3langid')}|among:{among}|certain:{CERTAIN}"
-    if _label(expected) not in codes or (candidates and len(candidates) < 2):
+    if label(expected) not in codes or (candidates and len(candidates) < 2):
         return OffTarget(expected, [None] * len(lines), signature)
-    identifier = _identifier()
+    identifier = language_identifier()
     identifier.set_languages(candidates)
     try:
         classes = [identifier.classify(line) for line in lines]
@@ -87,13 +87,15 @@ def judge(lines: Sequence[str], expected: str, in_play: Sequence[str]) -> OffTar
     return OffTarget(expected, [code if sure >= CERTAIN else None for code, sure in classes], signature)
 
 
-def _label(code: str) -> str:
+def label(code: str) -> str:
+    """Return py3langid's code of a language."""
     base = languages.check(code).split("-")[0]
     return _ALIASES.get(base, base)
 
 
 @cache
-def _identifier() -> Any:
+def language_identifier() -> Any:
+    """Return py3langid's model, read once."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -1,0 +1,1 @@
+"""``dragoman serve``: models behind the protocols of LibreTranslate and of OpenAI."""

@@ -1,0 +1,120 @@
+"""The application: the routes of both protocols, those for whoever watches it, and the form of errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import HTMLResponse, JSONResponse
+from starlette.exceptions import HTTPException
+
+from dragoman.commands.options import ServingOptions
+from dragoman.serving import libretranslate, openai_rest
+from dragoman.serving.counters import CountedApp, Counters
+from dragoman.serving.protection import Gate, Refused
+from dragoman.serving.served import Models, UnknownModelError
+from dragoman.shared.errors import DataError, UsageError, one_line
+from dragoman.version import __version__
+
+#: Names of errors in OpenAI's protocol; others are invalid requests.
+_TYPES = {401: "authentication_error", 429: "rate_limit_error", 500: "server_error", 503: "server_error"}
+_TYPES[504] = "server_error"
+
+
+def application(
+    models: Models, counters: Counters, serving: ServingOptions, *, keys: list[str] | None = None
+) -> FastAPI:
+    """Return the application of ASGI; its end is that of the models' threads and of all uploads.
+
+    Args:
+        models: loaded ones.
+        counters: that the models' batches are counted by.
+        serving: the limits of requests, and the web pages that may call (CORS).
+        keys: of which a client must have one; None lets everybody in.
+    """
+    folder = TemporaryDirectory(prefix="dragoman-serve-")
+    readers = ThreadPoolExecutor(1, "reading")  # sound is read by one at a time; translating has the other cores
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        readers.shutdown()
+        for batcher in models.batchers:
+            await asyncio.to_thread(batcher.close)
+        folder.cleanup()
+
+    # FastAPI's own pages load scripts from a network.
+    app = FastAPI(title="dragoman", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    if serving.origin:
+        app.add_middleware(CORSMiddleware, allow_origins=serving.origin, allow_methods=["*"], allow_headers=["*"])
+    app.add_middleware(CountedApp, counters=counters)
+    app.state.models, app.state.uploads = models, Path(folder.name)
+    gate = Gate(models, serving, keys, app.state.uploads)
+    app.include_router(libretranslate.routes(models, gate))
+    app.include_router(openai_rest.routes(models, gate, readers))
+    watched(app, models, counters, gate)
+    for kind in (Refused, UsageError, DataError, HTTPException, Exception):
+        app.add_exception_handler(kind, refusal)
+    return app
+
+
+def watched(app: FastAPI, models: Models, counters: Counters, gate: Gate) -> None:
+    """Add the routes for whoever watches a server."""
+
+    @app.get("/health", summary="Whether the server runs", tags=["state"])
+    async def health() -> dict[str, str]:
+        """Say that the server runs."""
+        return {"status": "ok", "version": __version__}
+
+    @app.get("/ready", summary="Whether a request would be answered", tags=["state"])
+    async def ready() -> JSONResponse:
+        """Say whether a request would be answered now: 503 if not."""
+        wrong = "full" if gate.full else "" if all(one.alive for one in models.batchers) else "a model has stopped"
+        return JSONResponse({"status": wrong or "ready"}, status_code=503 if wrong else 200)
+
+    @app.get("/metrics", summary="Figures for Prometheus", tags=["state"])
+    async def metrics() -> Response:
+        """Return counters."""
+        return Response(counters.page(models), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        """List the routes, without anything from a network."""
+        rows = "".join(
+            f"<tr><td>{method.upper()} {escape(path)}<td>{escape(said['summary'])}"
+            for path, methods in app.openapi()["paths"].items()
+            for method, said in methods.items()
+        )
+        title = f"dragoman {escape(__version__)}"
+        head = f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><h1>{title}</h1>"
+        return HTMLResponse(f"{head}<p>Fields and answers: <a href=/openapi.json>openapi.json</a></p><table>{rows}")
+
+
+async def refusal(request: Request, error: Exception) -> JSONResponse:
+    """Return an error in the form of the protocol that the request's path belongs to."""
+    headers: Any = getattr(error, "headers", None)
+    code = None
+    if isinstance(error, Refused):
+        status, message, code = error.status, error.message, error.code
+    elif isinstance(error, HTTPException):
+        status, message = error.status_code, str(error.detail)
+    elif isinstance(error, UnknownModelError):
+        status, message, code = 404, one_line(error), "model_not_found"
+    elif isinstance(error, UsageError | DataError):
+        status, message = 400, one_line(error)
+    else:
+        status, message = 500, "the server failed; its log says how"
+    message = message.encode(errors="backslashreplace").decode()
+    content: Any = {"error": message}
+    if request.url.path.startswith("/v1/"):
+        kind = _TYPES.get(status, "invalid_request_error")
+        content = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    return JSONResponse(content, status_code=status, headers=headers)

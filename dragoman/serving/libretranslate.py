@@ -1,0 +1,162 @@
+"""LibreTranslate's protocol: ``/translate``, ``/languages`` and ``/detect`` (its clients' address is the server's).
+
+Texts of several lines are translated line by line, as ``dragoman translate`` does. Errors are ``{"error": message}``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from dragoman.serving.protection import Gate, Refused, bearer, fields_of
+from dragoman.serving.served import Models, Task
+from dragoman.shared.errors import UsageError, check_number, shortened
+from dragoman.shared.evaluation.off_target import label, language_identifier
+from dragoman.shared.generator import Hypothesis
+from dragoman.shared.machine.digits import whole_number
+from dragoman.shared.text.languages import name, union
+from dragoman.shared.text.surrogates import find_surrogate
+
+#: The least probability, in per cent, of a language that /detect names.
+_LEAST = 1.0
+_TRANSLATE = {
+    "q": "text, or a list of texts (JSON)",
+    "source": "language code, or auto",
+    "target": "language code",
+    "format": "text",
+    "alternatives": "number of further translations",
+    "api_key": "key, if the server asks for one",
+}
+
+
+def fields_schema(fields: dict[str, str], *kinds: str, file: str | None = None) -> dict[str, Any]:
+    """Return what OpenAPI says of a body, whose fields are texts, but for a file."""
+    properties: dict[str, dict[str, str]] = {key: {"description": said} for key, said in fields.items()}
+    if file is not None:
+        properties[file].update(type="string", format="binary")
+    schema = {"schema": {"type": "object", "properties": properties}}
+    return {"requestBody": {"content": dict.fromkeys(kinds, schema)}}
+
+
+def routes(models: Models, gate: Gate) -> APIRouter:
+    """Return the routes of this protocol."""
+    router = APIRouter(tags=["LibreTranslate"])
+    kinds = ("application/json", "application/x-www-form-urlencoded")
+    tasks = models.text_tasks()
+    sources = union(*(task.system.source_languages for task in tasks))
+
+    async def fields(request: Request) -> dict[str, Any]:
+        found = await fields_of(gate.for_text(request))
+        if not gate.knows(str(found.get("api_key") or bearer(request) or "")):
+            raise Refused(403, "Invalid API key")
+        return found
+
+    @router.post("/translate", summary="Translate texts", openapi_extra=fields_schema(_TRANSLATE, *kinds))
+    async def translate(request: Request) -> dict[str, Any]:
+        """Translate a text or a list of texts."""
+        async with gate.admitted():
+            asked = await fields(request)
+            texts = texts_of(asked, gate.limits.characters)
+            if asked.get("format") not in (None, "", "text"):
+                raise UsageError(f"format {shortened(str(asked['format']))!r} is not supported, only text")
+            more = alternatives_of(asked, tasks)
+            source, target = (code_of(asked, side) for side in ("source", "target"))
+            found = None
+            if source == "auto":
+                found = (await asyncio.to_thread(detected, "\n".join(texts), sources))[0]
+                source = found["language"]
+            task, codes = models.choose("source", "translation", source=source, target=target)
+            lines = [text.split("\n") for text in texts]
+            rows = [
+                {"id": shortened(line), "audio": None, "source_text": line.rstrip("\r"), **codes}
+                for text in lines
+                for line in text
+            ]
+            hypotheses = await gate.result(request, models.served[task.model].submit(task, rows))
+        iterator = iter(hypotheses)
+        outputs = [texts_written([next(iterator) for _ in text], 1 + more) for text in lines]
+        answer: dict[str, Any] = {"translatedText": [best for best, *_ in outputs]}
+        if more:
+            answer["alternatives"] = [others for _, *others in outputs]
+        if found is not None:
+            answer["detectedLanguage"] = [found] * len(outputs)
+        return answer if isinstance(asked["q"], list) else {key: value[0] for key, value in answer.items()}
+
+    @router.get("/languages", summary="Languages that texts are translated from, and into")
+    async def languages() -> list[dict[str, Any]]:
+        """List the languages of texts; each with those that it is translated into."""
+        into = {
+            code: union(*(task.target_languages for task in tasks if code in task.system.source_languages))
+            for code in sources
+        }
+        return [{"code": code, "name": name(code), "targets": targets} for code, targets in into.items()]
+
+    @router.post(
+        "/detect",
+        summary="Tell the language of a text",
+        openapi_extra=fields_schema({key: _TRANSLATE[key] for key in ("q", "api_key")}, *kinds),
+    )
+    async def detect(request: Request) -> list[dict[str, Any]]:
+        """Name the languages that a text may be in, with their probabilities in per cent."""
+        async with gate.admitted():
+            texts = texts_of(await fields(request), gate.limits.characters)
+            return await asyncio.to_thread(detected, "\n".join(texts), sources)
+
+    return router
+
+
+def texts_of(asked: dict[str, Any], most: int) -> list[str]:
+    """Return the texts of a request.
+
+    Raises:
+        UsageError: if there are none, or too many characters, or one is no text.
+    """
+    given = asked.get("q")
+    texts: list[Any] = given if isinstance(given, list) else [given]
+    if not texts or given in (None, ""):
+        raise UsageError("Invalid request: missing q parameter")
+    for text in texts:
+        if not isinstance(text, str) or find_surrogate(text):
+            raise UsageError(f"Invalid request: q is text, not {shortened(ascii(text))}")
+    if (count := sum(map(len, texts))) > most:
+        raise UsageError(f"Invalid request: request ({count}) exceeds text limit ({most})")
+    return texts
+
+
+def code_of(asked: dict[str, Any], side: str) -> str:
+    """Return a language of a request, or raise a UsageError."""
+    code = asked.get(side)
+    if not isinstance(code, str) or not code:
+        raise UsageError(f"Invalid request: missing {side} parameter")
+    return code
+
+
+def alternatives_of(asked: dict[str, Any], tasks: Sequence[Task]) -> int:
+    """Return how many further translations are asked for, or raise a UsageError."""
+    given = asked.get("alternatives") or 0
+    number = whole_number(given) if isinstance(given, str) else given
+    most = min((getattr(task.search, "n_best", 1) for task in tasks), default=1) - 1
+    check_number("alternatives", number, least=0, most=most)
+    if not isinstance(number, int):
+        raise UsageError(f"alternatives must be a whole number, not {number}")
+    return number
+
+
+def texts_written(lines: Sequence[Sequence[Hypothesis]], count: int) -> list[str]:
+    """Return the best text that hypotheses of lines make, and the next ones; a line with fewer repeats its last one."""
+    return [
+        "\n".join(found[min(place, len(found) - 1)].texts["translation"] for found in lines) for place in range(count)
+    ]
+
+
+def detected(text: str, known: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the languages that a text may be in, the most probable first, by the codes of models where they know them.
+
+    Probabilities are py3langid's, among all languages that it knows.
+    """
+    codes = {label(code): code for code in reversed(known)}
+    ranked = [(codes.get(one, one), round(100 * float(sure), 1)) for one, sure in language_identifier().rank(text)]
+    return [{"language": c, "confidence": p} for place, (c, p) in enumerate(ranked) if p >= _LEAST or not place]

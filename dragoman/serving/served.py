@@ -1,0 +1,245 @@
+"""The models that a server has loaded: chosen by name, or by task and languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dragoman.commands.loading import load_models
+from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
+from dragoman.commands.searching import fitting, search_for, translation_options
+from dragoman.serving.batching import Batcher, Job, Row
+from dragoman.shared.errors import UsageError, shortened
+from dragoman.shared.generator import Hypothesis
+from dragoman.shared.machine.device import Machine
+from dragoman.shared.search.beam import BeamSearch
+from dragoman.shared.search.search import AnySearch
+from dragoman.shared.sound.speech_activity import rows_without_speech
+from dragoman.shared.systems.inputs import chosen_languages, sound_rows
+from dragoman.shared.systems.model_folder import CONFIG, model_folder
+from dragoman.shared.systems.rows import translate_shown
+from dragoman.shared.systems.system import System
+from dragoman.shared.systems.timed import Part
+
+#: The model that a client names to leave the choice to its task and languages.
+ANY = "auto"
+_NAME = re.compile(r"[\w.@-]+(/[\w.@-]+)*")
+
+
+class UnknownModelError(UsageError):
+    """No model has the name that a client gave."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One thing that a model does: what it reads, and the text that it writes.
+
+    Attributes:
+        model: its name.
+        system: translates.
+        search: how; of texts, all hypotheses of the beam.
+        text: "translation" or "transcript".
+    """
+
+    model: str
+    system: System
+    search: AnySearch
+    text: str
+
+    @property
+    def reads(self) -> str:
+        """What is read: "speech", or "source", text."""
+        return self.system.reads[0]
+
+    @property
+    def target_languages(self) -> list[str]:
+        """The codes of the languages that the output may be in."""
+        return self.system.output_languages
+
+    def languages(self, source: str | None, target: str | None) -> dict[str, str]:
+        """Return the languages of a row.
+
+        Raises:
+            UsageError: if one is unknown, or has to be named.
+        """
+        codes = self.system.source_languages, self.target_languages
+        pair = chosen_languages(source, target, codes=codes, side=self.system.output.side)
+        return dict(zip(("source_language", "target_language"), pair, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A model folder that is loaded once, and the thread that translates with it.
+
+    Attributes:
+        name: by which clients know it.
+        tasks: what it does.
+        created: when the folder was written, in seconds since 1970.
+        batcher: its thread.
+    """
+
+    name: str
+    tasks: list[Task]
+    created: int
+    batcher: Batcher = field(repr=False)
+
+    def submit(self, task: Task, rows: Sequence[Row]) -> Job:
+        """Let rows wait for their turn."""
+        job = Job(task, rows)
+        self.batcher.submit(job)
+        return job
+
+
+def named_folders(words: Sequence[str]) -> dict[str, Path]:
+    """Return model folders by their names: NAME=FOLDER, or that of the folder.
+
+    Raises:
+        UsageError: for two models of one name, or a name that is none.
+    """
+    folders: dict[str, Path] = {}
+    for word in words:
+        name, equals, place = word.partition("=")
+        if not equals or Path(word).exists():
+            name, place = Path(word).resolve().name, word
+        if not _NAME.fullmatch(name) or name == ANY:
+            raise UsageError(f"{word}: {name!r} cannot be the name of a model: give NAME=FOLDER")
+        if name in folders:
+            raise UsageError(f"two models are called {name}: give NAME=FOLDER")
+        folders[name] = Path(place)
+    return folders
+
+
+def tasks_of(name: str, system: System, search: SearchOptions, writes: str | None) -> list[Task]:
+    """Return what a model does: all that it was trained to write, or what ``writes`` names.
+
+    Raises:
+        UsageError: if it is no translator or recogniser of speech or of text alone.
+    """
+    if system.pipeline or not isinstance(system, System) or list(system.reads) not in (["speech"], ["source"]):
+        raise UsageError(f"{name}: only models that read speech or text and write text are served; see --reads")
+    others = [] if writes else list(system.other_outputs)
+    tasks: dict[str, Task] = {}
+    for one in [system, *(system.for_task(writes=other) for other in others)]:
+        chosen = search_for(fitting(search, one), tokenizer=one.output.tokenizer)
+        if isinstance(chosen, BeamSearch) and one.reads[0] == "source":  # which asks no more of it
+            chosen = BeamSearch(**chosen.arguments | {"n_best": chosen.beam})
+        for text in one.texts:
+            tasks.setdefault(text, Task(name, one, chosen, text))
+    return list(tasks.values())
+
+
+class Models:
+    """All models of a server.
+
+    Args:
+        served: the models.
+        sound: how recordings are divided.
+        models: for the sizes of batches.
+    """
+
+    def __init__(self, served: Sequence[Served], *, sound: SoundOptions, models: ModelOptions) -> None:
+        self.served = {one.name: one for one in served}
+        options = translation_options((None, None), sound, models, speech=bool(self._tasks("speech")))
+        self._maximum, self._segmenter = options["maximum_seconds"], options["segmenter"]
+        self._detector = None if sound.keep_silence else options["detector"]
+
+    @classmethod
+    def load(
+        cls,
+        words: Sequence[str],
+        *,
+        sound: SoundOptions,
+        search: SearchOptions,
+        models: ModelOptions,
+        wait: float,
+        observe: Callable[[str, int, float], None],
+    ) -> Models:
+        """Load model folders; see :func:`named_folders`.
+
+        Args:
+            words: FOLDER or NAME=FOLDER.
+            sound: how recordings are divided.
+            search: how outputs are found.
+            models: the device, and further models of a search.
+            wait: seconds that a row waits for others.
+            observe: called with a model's name, rows and seconds after each batch.
+
+        Raises:
+            DataError: if a folder is not a model folder.
+            UsageError: if options do not fit together, or a model is none that can be served.
+        """
+        if search.sample:
+            raise UsageError("--sample does not apply to serve: outputs would depend on who else asks")
+        search_for(search)
+        machine = Machine(device=models.device, precision=models.precision)
+        loaded = {}
+        for name, folder in named_folders(words).items():
+            system = load_models(folder, models, machine, ctc=search.ctc)
+            loaded[name] = folder, tasks_of(name, system, search, models.writes)
+        served = []
+        for name, (folder, tasks) in loaded.items():
+            translate = partial(_translated, machine, models.batch_size)
+            batcher = Batcher(translate, rows=models.batch_size, wait=wait, observe=partial(observe, name))
+            config = model_folder(folder) / CONFIG
+            served.append(Served(name, tasks, int((config if config.exists() else folder).stat().st_mtime), batcher))
+        return cls(served, sound=sound, models=models)
+
+    @property
+    def batchers(self) -> list[Batcher]:
+        """The threads of all models."""
+        return [one.batcher for one in self.served.values()]
+
+    def _tasks(self, reads: str, text: str | None = None) -> list[Task]:
+        tasks = [task for one in self.served.values() for task in one.tasks]
+        return [task for task in tasks if task.reads == reads and text in (None, task.text)]
+
+    def text_tasks(self) -> list[Task]:
+        """Return what translates texts."""
+        return self._tasks("source", "translation")
+
+    def choose(
+        self, reads: str, text: str, *, source: str | None, target: str | None, name: str = ANY
+    ) -> tuple[Task, dict[str, str]]:
+        """Return the first task of this kind that knows the languages, and the languages of its rows.
+
+        Args:
+            reads: "speech" or "source".
+            text: "translation" or "transcript".
+            source: code, None where it need not be named.
+            target: likewise.
+            name: of the model, or :data:`ANY`.
+
+        Raises:
+            UnknownModelError: if no model is called so.
+            UsageError: if none does this, or none knows the languages.
+        """
+        if name not in (ANY, *self.served):
+            raise UnknownModelError(f"no model is called {shortened(name)!r}: there are {', '.join(self.served)}")
+        wrong = []
+        for task in self._tasks(reads, text):
+            if name in (ANY, task.model):
+                try:
+                    return task, task.languages(source, target)
+                except UsageError as error:
+                    wrong.append(f"{task.model}: {error}")
+        kind = f"{'speech' if reads == 'speech' else 'text'} and writes a {text}"
+        raise UsageError("; ".join(wrong) or f"no model{'' if name == ANY else f' called {name}'} reads {kind}")
+
+    def parts_of_sound(self, path: Path, languages: dict[str, str]) -> list[Part]:
+        """Return the segments of a recording, without hypotheses yet; those without speech are marked.
+
+        Raises:
+            DataError: if it cannot be read.
+        """
+        rows: list[dict[str, Any]] = sound_rows(path, self._segmenter, self._maximum)
+        silent = rows_without_speech(rows, self._detector) if self._detector is not None else set()
+        return [Part(row | languages, silent=number in silent) for number, row in enumerate(rows)]
+
+
+def _translated(machine: Machine, batch_size: int, task: Task, rows: list[Row]) -> list[list[Hypothesis]]:
+    with machine.autocast():
+        return translate_shown(task.system, [dict(row) for row in rows], set(), task.search, batch_size=batch_size)

@@ -1,0 +1,103 @@
+"""``dragoman serve``: models behind HTTP, until the process is told to stop."""
+
+from __future__ import annotations
+
+import math
+import socket
+from importlib.util import find_spec
+from types import FrameType
+from typing import Any
+
+from dragoman.commands.endings import warn
+from dragoman.commands.options import ModelOptions, SearchOptions, ServingOptions, SoundOptions
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.stopping import noticed
+from dragoman.shared.sound.segmentation import check_segmenter
+from dragoman.shared.sound.speech_activity import check_detector
+
+#: Addresses that no other machine reaches.
+_OWN = ("127.0.0.1", "::1", "localhost")
+
+
+def serve_models(
+    words: list[str], *, serving: ServingOptions, sound: SoundOptions, search: SearchOptions, models: ModelOptions
+) -> None:
+    """Load models and answer requests; SIGTERM and Ctrl-C let those in flight be answered first.
+
+    Args:
+        words: model folders, as FOLDER or NAME=FOLDER.
+        serving: the address, the keys and the limits.
+        sound: how recordings are divided.
+        search: how outputs are found.
+        models: the device, and further models of a search.
+
+    Raises:
+        DataError: if a folder is not a model folder, keys cannot be read, or the address is taken.
+        UsageError: if options do not fit together, or the extra ``serve`` is not installed.
+    """
+    found = [find_spec("fastapi"), find_spec("uvicorn"), find_spec("python_multipart"), find_spec("prometheus_client")]
+    if None in found:
+        raise UsageError("dragoman serve needs further packages: pip install 'dragoman[serve]'")
+    import uvicorn
+
+    from dragoman.serving.app import application
+    from dragoman.serving.counters import Counters
+    from dragoman.serving.protection import read_keys
+    from dragoman.serving.served import Models
+
+    check_detector(sound.speech_detector)
+    check_segmenter(sound.segmenter)
+    keys = None if serving.keys is None else read_keys(serving.keys)
+    with bound(serving.host, serving.port) as place:
+        counters = Counters()
+        wait = serving.batch_wait / 1000
+        options: dict[str, Any] = {"sound": sound, "search": search, "models": models}
+        loaded = Models.load(words, wait=wait, observe=counters.translated, **options)
+        app = application(loaded, counters, serving, keys=keys)
+        if keys is None and serving.host not in _OWN:
+            warn(f"--host {serving.host} without --keys: whoever reaches this machine can use the server")
+
+        class Announced(uvicorn.Server):
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                await super().startup(sockets)
+                host, port = place.getsockname()[:2]
+                address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+                print(f"serving {', '.join(loaded.served)} at {address}", flush=True)
+
+            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+                noticed.set()
+                super().handle_exit(sig, frame)
+
+        patience = math.ceil(serving.deadline) + 1
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=patience,
+        )
+        try:
+            Announced(config).run(sockets=[place])
+        except KeyboardInterrupt:  # which uvicorn sends again after it has stopped: that was meant
+            pass
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket with this address, which does not listen yet.
+
+    Raises:
+        DataError: if it is taken, or none of this machine.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        place = socket.socket(family, socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise DataError(f"--host {host}: {error}") from error
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        place.bind(address)
+    except OSError as error:
+        place.close()
+        raise DataError(f"--host {host} --port {port}: {error.strerror}") from error
+    return place

@@ -1,0 +1,69 @@
+"""A server in this process, with a translator of text and a model of speech that has two tasks."""
+
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+pytest.importorskip("fastapi")
+pytest.importorskip("httpx2")
+
+from fastapi.testclient import TestClient
+
+from dragoman.commands.options import ModelOptions, SearchOptions, ServingOptions, SoundOptions
+from dragoman.serving.app import application
+from dragoman.serving.counters import Counters
+from dragoman.serving.served import Models
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from tests import small
+
+LIMITS = {"upload_megabytes": 0.1, "upload_seconds": 3.0, "characters": 2000, "requests": 32, "deadline": 60.0}
+
+
+@pytest.fixture(scope="session")
+def talk_model(tmp_path_factory):
+    """An untrained model of English sound that writes German, or a transcript."""
+    tokenizer = SentencePieceTokenizer(model=str(small.GOLDEN / "tokenizer.model"), tags=["en", "de"])
+    torch.manual_seed(6)
+    model = small.translator(tokenizer, embeddings={"speech": small.speech_embedding()})
+    transcript = {"transcript": small.text(tokenizer, "source")}
+    folder = tmp_path_factory.mktemp("talk") / "model"
+    small.system(tokenizer, model, inputs={"speech": SpeechField()}, other_outputs=transcript).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def made(talk_model):
+    """Return a function that makes the application, by default of both models."""
+
+    def make(words=None, *, keys=None, wait=0.005, keep_silence=True, **changes):
+        counters = Counters()
+        options = {
+            "sound": SoundOptions(keep_silence=keep_silence, maximum_seconds=1.0),
+            "search": SearchOptions(beam=3, maximum_length_extra=12),
+            "models": ModelOptions(device="cpu"),
+        }
+        words = [f"text={small.GOLDEN}", f"talks={talk_model}"] if words is None else words
+        models = Models.load(words, wait=wait, observe=counters.translated, **options)
+        return application(models, counters, ServingOptions(**LIMITS | changes), keys=keys)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def served(made):
+    """Return a function that starts an application and gives a client within this process."""
+
+    @contextmanager
+    def start(*words, **changes):
+        with TestClient(made(*words, **changes), raise_server_exceptions=False) as client:
+            yield client
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def client(served):
+    with served() as client:
+        yield client

@@ -1,0 +1,210 @@
+"""LibreTranslate's protocol, and what keeps the server alive; outputs are those of ``dragoman translate``."""
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests import small
+
+#: The search of the server of these tests.
+SEARCH = ["--beam", "3", "--maximum-length-extra", "12", "--device", "cpu"]
+NUMBERS = "one two three four five six seven eight nine".split()
+LINES = [" ".join(NUMBERS[place % 9 : place % 9 + 1 + place % 4]) for place in range(60)]
+
+
+def asked(client, q, **changes):
+    return client.post("/translate", json={"q": q, "source": "en", "target": "de"} | changes)
+
+
+def figure(client, name):
+    return sum(float(value) for value in re.findall(rf"^dragoman_{name} (\S+)$", client.get("/metrics").text, re.M))
+
+
+def test_twenty_clients_at_once_get_what_the_command_writes(dragoman, served):
+    code, output, _ = dragoman("translate", small.GOLDEN, *SEARCH, text="\n".join(LINES) + "\n")
+    expected = output.splitlines()
+    assert code == 0 and len({*expected}) > 20
+    with served(wait=0.05) as client, ThreadPoolExecutor(20) as clients:
+        answers = list(clients.map(lambda number: asked(client, LINES[3 * number : 3 * number + 3]).json(), range(20)))
+        batches = figure(client, r'batch_rows_count\{model="text"\}')
+        rows = figure(client, r'batch_rows_sum\{model="text"\}')
+    assert [text for answer in answers for text in answer["translatedText"]] == expected
+    assert rows == 60 and batches < 20  # they shared them
+
+
+def test_paragraphs_lists_blanks_and_forms(client):
+    assert asked(client, "one two\r\n\n  \neight seven").json() == {"translatedText": "zwei eins\n\n\nsieben acht"}
+    assert asked(client, ["one two", "", "one two"]).json() == {"translatedText": ["zwei eins", "", "zwei eins"]}
+    form = {"q": "one two", "source": "en", "target": "de", "format": "text"}
+    assert client.post("/translate", data=form).json() == {"translatedText": "zwei eins"}
+    assert client.post("/translate", data=form, files={}).status_code == 200
+
+
+def test_alternatives_are_the_other_hypotheses(dragoman, client):
+    _, output, _ = dragoman("translate", small.GOLDEN, *SEARCH, "--n-best", "3", text="one two\n")
+    best, *others = [line.split("\t")[2] for line in output.splitlines()]
+    assert asked(client, "one two", alternatives=2).json() == {"translatedText": best, "alternatives": others}
+    assert asked(client, ["one two"], alternatives=2).json()["alternatives"] == [others]
+
+
+def test_languages_are_listed_and_detected(client):
+    assert client.get("/languages").json() == [{"code": "en", "name": "English", "targets": ["de"]}]
+    text = "The train to the city leaves from this station at nine in the morning."
+    (best, *_) = client.post("/detect", data={"q": text}).json()
+    assert best["language"] == "en" and best["confidence"] > 90
+    answer = asked(client, text, source="auto").json()
+    assert (
+        answer["detectedLanguage"] == best and answer["translatedText"] == asked(client, text).json()["translatedText"]
+    )
+    answer = asked(client, "Der Zug in die Stadt fährt am Morgen um neun von diesem Bahnhof ab.", source="auto")
+    assert answer.status_code == 400 and "source language 'de' is unknown" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"q": ""}, "missing q parameter"),
+        ({"q": []}, "missing q parameter"),
+        ({"q": 7}, "q is text, not 7"),
+        ({"q": ["one", None]}, "q is text, not None"),
+        ({"q": "\ud800"}, r"q is text, not '\ud800'"),
+        ({"q": "one " * 501}, "request (2004) exceeds text limit (2000)"),
+        ({"source": "xx"}, "source language 'xx' is unknown to this system, which knows en"),
+        ({"target": None}, "missing target parameter"),
+        ({"target": ["de"]}, "missing target parameter"),
+        ({"format": "html"}, "format 'html' is not supported, only text"),
+        ({"alternatives": 3}, "alternatives must be a number at least 0 and at most 2, not 3"),
+        ({"alternatives": "many"}, "alternatives must be a number"),
+        ({"alternatives": 1.5}, "alternatives must be a whole number, not 1.5"),
+    ],
+)
+def test_a_request_that_asks_for_what_there_is_not_is_an_error(client, change, message):
+    body = json.dumps(
+        {"q": "one", "source": "en", "target": "de"} | change
+    )  # in ASCII: httpx writes no lone surrogates
+    answer = client.post("/translate", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400 and message in answer.json()["error"] and [*answer.json()] == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status", "message"),
+    [
+        (b"{", "application/json", 400, "the body is not JSON"),
+        (b"\xff\xfe\xff", "application/json", 400, "the body is not JSON"),
+        (b"[" * 20000, "application/json", 400, "nested more than 100 levels deep"),
+        (b"[1]", "application/json", 400, "the body is a list, not an object"),
+        (b"--x\r\n", "multipart/form-data", 400, "boundary"),
+        (b"one two", "text/plain", 400, "missing q parameter"),
+        (b'{"q": "' + b"a" * 100_000 + b'"}', "application/json", 413, "more than 89,536 bytes"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_an_error(client, content, kind, status, message):
+    answer = client.post("/translate", content=content, headers={"content-type": kind})
+    assert answer.status_code == status and message in answer.json()["error"], answer.text
+    answer = client.post("/translate", content=iter([content]), headers={"content-type": kind})  # without its length
+    assert answer.status_code == status and message in answer.json()["error"]
+    assert asked(client, "one two").json() == {"translatedText": "zwei eins"}
+
+
+def test_a_text_is_no_path(client, tmp_path, write_sound):
+    write_sound(tmp_path / "talk.wav")
+    assert asked(client, str(tmp_path / "talk.wav")).status_code == 200
+
+
+def test_a_key_is_asked_for(served):
+    with served(keys=["first", "sécond"]) as client:
+        assert asked(client, "one two").status_code == asked(client, "one two", api_key="firs").status_code == 403
+        assert asked(client, "one two", api_key="wrong").json() == {"error": "Invalid API key"}
+        assert client.post("/detect", data={"q": "one two"}).status_code == 403
+        for key in ("first", "sécond"):
+            assert asked(client, "one two", api_key=key).json() == {"translatedText": "zwei eins"}
+        headers = {"authorization": "Bearer first"}
+        answer = client.post("/translate", data={"q": "one two", "source": "en", "target": "de"}, headers=headers)
+        assert answer.status_code == 200
+        assert client.get("/health").status_code == 200
+
+
+def test_one_too_many_is_told_to_come_again(served):
+    with served(requests=1, wait=1.0) as client, ThreadPoolExecutor(1) as others:
+        waits = others.submit(asked, client, "one two")
+        batcher = client.app.state.models.batchers[0]
+        while not batcher.waiting:
+            assert not waits.done()
+        ready, answer = client.get("/ready"), asked(client, "one two")
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "1") and "try again later" in answer.text
+        assert (ready.status_code, ready.json()) == (503, {"status": "full"})
+        assert waits.result(60).json() == {"translatedText": "zwei eins"} and client.get("/ready").status_code == 200
+
+
+def test_what_is_late_fails_and_is_not_translated(served):
+    with served(deadline=0.05, wait=0.5) as client:
+        answer = asked(client, "one two")
+        assert answer.status_code == 504 and answer.json() == {"error": "no answer within 0.05 seconds"}
+        assert [batcher.waiting for batcher in client.app.state.models.batchers] == [0, 0]
+    assert figure(client, r"work_seconds_total\{.*\}") == 0
+
+
+def test_a_request_whose_client_has_gone_is_not_translated(served):
+    """The application is called as a server does whose client sends a request and hangs up."""
+    messages = [
+        {"type": "http.request", "body": b"q=one+two&source=en&target=de", "more_body": False},
+        {"type": "http.disconnect"},
+    ]
+    sent = []
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/x-www-form-urlencoded")]
+    scope = {"type": "http", "method": "POST", "path": "/translate", "headers": headers, "query_string": b""}
+    scope |= {"http_version": "1.1", "scheme": "http", "raw_path": b"/translate", "server": ("here", 80)}
+    with served() as client:
+        client.portal.call(client.app, scope, receive, send)
+        assert sent[0]["status"] == 499 and figure(client, r"work_seconds_total\{.*\}") == 0
+        assert 'requests_total{route="/translate",status="499"} 1.0' in client.get("/metrics").text
+
+
+def test_pages_of_others_may_not_call(served):
+    origin = {"origin": "https://example.org", "access-control-request-method": "POST"}
+    with served() as client:
+        assert "access-control-allow-origin" not in client.options("/translate", headers=origin).headers
+    with served(origin=["https://example.org"]) as client:
+        answer = client.options("/translate", headers=origin)
+        assert answer.headers["access-control-allow-origin"] == "https://example.org"
+        origin["origin"] = "https://example.com"
+        assert "access-control-allow-origin" not in client.options("/translate", headers=origin).headers
+
+
+def test_a_failure_of_ours_is_an_error_of_the_protocol(client, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("a secret")
+
+    monkeypatch.setattr("dragoman.serving.libretranslate.detected", fail)
+    answer = client.post("/detect", json={"q": "one two"})
+    assert answer.status_code == 500 and answer.json() == {"error": "the server failed; its log says how"}
+    assert asked(client, "one two").status_code == 200
+
+
+def test_what_a_server_says_of_itself(client):
+    translated, unknown = (
+        rf'requests_total\{{route="{route}",status="{s}"\}}' for route, s in (("/translate", 200), ("other", 404))
+    )
+    before = figure(client, translated), figure(client, unknown)
+    asked(client, "one two"), client.get("/nowhere/1"), client.get("/nowhere/2")
+    assert (figure(client, translated), figure(client, unknown)) == (before[0] + 1, before[1] + 2)
+    metrics = client.get("/metrics").text
+    assert 'dragoman_waiting_rows{model="text"} 0.0' in metrics
+    assert client.get("/health").json()["status"] == "ok" and client.get("/ready").json() == {"status": "ready"}
+    page = client.get("/docs").text
+    assert "POST /translate" in page and not re.search("src=|https?:", page)
+    routes = client.get("/openapi.json").json()["paths"]
+    assert "q" in str(routes["/translate"]) and {"/v1/models", "/metrics", "/ready"} <= {*routes}
+    assert (client.get("/translate").status_code, client.get("/translate").json()) == (
+        405,
+        {"error": "Method Not Allowed"},
+    )

@@ -1,0 +1,161 @@
+"""OpenAI's protocol for sound; outputs are those of ``dragoman translate``."""
+
+import io
+import json
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import pytest
+import soundfile
+
+from tests.dragoman.serving.test_libretranslate import SEARCH, figure
+
+#: How the server of these tests treats sound.
+SOUND = ["--keep-silence", "--maximum-seconds", "1"]
+
+
+@pytest.fixture(scope="module")
+def talks(tmp_path_factory):
+    """Files of noise of several lengths; two are divided."""
+    folder = tmp_path_factory.mktemp("talks")
+    for number, seconds in enumerate([0.4, 2.3, 0.6, 0.9, 1.4, 0.5]):
+        noise = np.random.default_rng(number).normal(0, 0.1, int(seconds * 16000))
+        soundfile.write(folder / f"{number}.wav", noise, 16000)
+    return sorted(folder.iterdir())
+
+
+def sent(client, data, *, route="translations", name="talk.wav", **fields):
+    fields = {"model": "talks"} | fields
+    return client.post(f"/v1/audio/{route}", files={"file": (name, data)}, data=fields)
+
+
+def by_command(dragoman, model, *arguments):
+    code, output, messages = dragoman("translate", model, *SEARCH, *SOUND, *arguments)
+    assert code == 0, messages
+    return output
+
+
+@pytest.mark.parametrize(("route", "text"), [("translations", "translation"), ("transcriptions", "transcript")])
+def test_clients_at_once_get_what_the_command_writes(dragoman, talk_model, client, talks, route, text):
+    output = by_command(dragoman, talk_model, "--writes", text, "--format", "json", *talks)
+    expected = [json.loads(line)["segments"] for line in output.splitlines()]
+    scores = sorted(segment["score"] for segments in expected for segment in segments)
+    assert min(np.diff(scores)) > 4e-4  # each segment has its own, by which answers can be told apart
+    with ThreadPoolExecutor(6) as clients:
+        ask = partial(sent, client, route=route, response_format="verbose_json")
+        answers = list(clients.map(lambda talk: ask(talk.read_bytes()).json()["segments"], talks))
+    for found, segments in zip(answers, expected, strict=True):
+        assert [one["text"] for one in found] == [one[text] for one in segments]
+        assert [one["avg_logprob"] for one in found] == pytest.approx([one["score"] for one in segments], abs=2e-4)
+
+
+@pytest.mark.parametrize("kind", ["srt", "vtt"])
+def test_subtitles_are_those_of_the_command(dragoman, talk_model, client, talks, kind):
+    expected = by_command(dragoman, talk_model, "--format", kind, talks[1])
+    answer = sent(client, talks[1].read_bytes(), response_format=kind, to="de", language="en")
+    assert answer.text == expected and expected.count("-->") == 3
+    assert answer.headers["content-type"].startswith("text/")
+
+
+def test_segments_have_their_times_and_texts(dragoman, talk_model, client, talks):
+    expected = json.loads(by_command(dragoman, talk_model, "--format", "json", talks[1]))["segments"]
+    answer = sent(client, talks[1].read_bytes(), response_format="verbose_json").json()
+    assert (answer["task"], answer["language"], answer["duration"]) == ("translate", "de", 2.3)
+    own = [(s["start"], s["end"], s["text"], s["avg_logprob"]) for s in answer["segments"]]
+    assert own == [(s["start"], s["end"], s["translation"], pytest.approx(s["score"], abs=1e-4)) for s in expected]
+    assert [s["id"] for s in answer["segments"]] == [0, 1, 2] and all(s["tokens"] for s in answer["segments"])
+    text = sent(client, talks[1].read_bytes(), response_format="text")
+    assert text.text == answer["text"] + "\n"
+    transcript = sent(client, talks[0].read_bytes(), route="transcriptions", response_format="verbose_json").json()
+    assert (transcript["task"], transcript["language"]) == ("transcribe", "en")
+
+
+def test_other_formats_of_sound_are_read_and_what_changes_nothing_is_taken(client, talks):
+    noise, rate = soundfile.read(talks[0])
+    flac = io.BytesIO()
+    soundfile.write(flac, noise, rate, format="FLAC")
+    usual = {"temperature": "0", "stream": "false", "prompt": "", "timestamp_granularities[]": "segment"}
+    answer = sent(client, flac.getvalue(), name="talk", model="auto", **usual)
+    assert answer.json() == sent(client, talks[0].read_bytes()).json()
+
+
+def flac_bomb():
+    """Return ten seconds of silence in a few hundred bytes."""
+    data = io.BytesIO()
+    soundfile.write(data, np.zeros(160_000), 16000, format="FLAC")
+    assert len(data.getvalue()) < 10_000
+    return data.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "fields", "status", "message"),
+    [
+        (b"", {}, 400, "file: not readable as sound (0 bytes"),
+        (b"RIFF, and no more", {}, 400, "file: not readable as sound (17 bytes"),
+        (b"#!/bin/sh\nrm -r /\n", {"name": "x.sh"}, 400, "file: not readable as sound"),
+        (b"OggS" + bytes(500), {"name": "../../etc/x.ogg"}, 400, "file: not readable as sound"),
+        (flac_bomb(), {}, 413, "the file has 10 seconds of sound, more than 3"),
+        (bytes(200_000), {}, 413, "the request has more than 165,536 bytes"),
+        (None, {}, 400, "file: the sound is missing"),
+        (b"a", {"model": "gpt"}, 404, "no model is called 'gpt': there are text, talks"),
+        (b"a", {"model": "text"}, 400, "no model called text reads speech and writes a translation"),
+        (b"a", {"to": "fr"}, 400, "target language 'fr' is unknown to this system, which knows de"),
+        (b"a", {"language": "xx"}, 400, "source language 'xx' is unknown"),
+        (b"a", {"response_format": "xml"}, 400, "response_format must be one of json, text, srt, verbose_json, vtt"),
+        (b"a", {"stream": "true"}, 400, "stream 'true' is not supported, only False or false"),
+        (b"a", {"temperature": "0.7"}, 400, "temperature '0.7' is not supported"),
+        (b"a", {"prompt": "Names: Ada"}, 400, "prompt 'Names: Ada' is not supported"),
+        (b"a", {"timestamp_granularities[]": "word"}, 400, "'word' is not supported, only segment"),
+        (b"a", {"path": "/etc/passwd"}, 400, "Unrecognized request argument supplied: path"),
+        (b"a", {"file": "/etc/passwd"}, 400, "file: give one text"),
+        (b"a", {"route": "transcriptions", "to": "de"}, 400, "Unrecognized request argument supplied: to"),
+    ],
+)
+def test_hostile_uploads_are_errors_and_leave_nothing(client, talks, data, fields, status, message):
+    if data is None:
+        answer = client.post("/v1/audio/translations", data={"model": "talks"}, files={"other": b""})
+        assert answer.status_code == 400
+        answer = client.post("/v1/audio/translations", data={"model": "talks"})
+    else:
+        answer = sent(client, data, **fields)
+    error = answer.json()["error"]
+    assert (answer.status_code, {*error}) == (status, {"message", "type", "param", "code"}), error
+    assert message in error["message"] and "/tmp" not in error["message"]
+    assert error["code"] == ("model_not_found" if status == 404 else None)
+    assert list(client.app.state.uploads.iterdir()) == []
+
+
+def test_after_all_of_it_the_server_goes_on(client, talks):
+    assert sent(client, b"no sound").status_code == 400
+    assert sent(client, talks[0].read_bytes()).status_code == 200
+    assert list(client.app.state.uploads.iterdir()) == []
+
+
+def test_silence_is_not_shown_to_the_model(served, talk_model):
+    silence = io.BytesIO()
+    soundfile.write(silence, np.zeros(8000), 16000, format="WAV")
+    with served([f"talks={talk_model}"], keep_silence=False) as client:
+        answer = sent(client, silence.getvalue(), response_format="verbose_json").json()
+        assert (answer["text"], answer["duration"], len(answer["segments"])) == ("", 0.5, 1)
+        assert sent(client, silence.getvalue(), response_format="srt").text == ""
+        assert figure(client, r"work_seconds_total\{.*\}") == 0
+
+
+def test_models_are_listed(client):
+    listed = client.get("/v1/models").json()["data"]
+    assert [one["id"] for one in listed] == ["text", "talks"]
+    assert [task["writes"] for task in listed[1]["tasks"]] == ["translation", "transcript"]
+    assert client.get("/v1/models/talks").json() == listed[1]
+    answer = client.get("/v1/models/nobody")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
+
+
+def test_a_key_is_asked_for_before_anything_is_read(served):
+    with served(keys=["key"]) as client:
+        for headers in ({}, {"authorization": "Bearer no"}, {"authorization": "Basic key"}, {"authorization": "key"}):
+            answer = client.post("/v1/audio/translations", headers=headers, content=iter([b"never read"]))
+            assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer"
+            assert answer.json()["error"]["code"] == "invalid_api_key"
+        assert client.get("/v1/models").status_code == 401
+        assert client.get("/v1/models", headers={"authorization": "bearer key"}).status_code == 200

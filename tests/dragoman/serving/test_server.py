@@ -1,0 +1,115 @@
+"""A server at a port: both protocols' own clients talk to it, and it ends when it is told to."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from dragoman.serving.server import bound
+from tests import small
+from tests.conftest import IMPORT_PATH
+from tests.dragoman.serving.test_libretranslate import SEARCH, figure
+
+uvicorn = pytest.importorskip("uvicorn")
+openai = pytest.importorskip("openai")
+libretranslatepy = pytest.importorskip("libretranslatepy")
+httpx = pytest.importorskip("httpx2")
+
+
+@pytest.fixture
+def address(made):
+    """Start a server in a thread of this process, on a free port, and return its address."""
+    with bound("127.0.0.1", 0) as place:
+        server = uvicorn.Server(uvicorn.Config(made(keys=["let me in"]), log_level="error"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
+        thread.start()
+        while not server.started:
+            assert thread.is_alive()
+        yield f"http://127.0.0.1:{place.getsockname()[1]}"
+        server.should_exit = True
+        thread.join(60)
+
+
+def test_a_client_of_libretranslate(address):
+    client = libretranslatepy.LibreTranslateAPI(address, "let me in")
+    assert client.translate("one two", "en", "de") == "zwei eins"
+    assert client.languages() == [{"code": "en", "name": "English", "targets": ["de"]}]
+    assert client.detect("The train leaves at nine in the morning.")[0]["language"] == "en"
+    with pytest.raises(urllib.error.HTTPError, match="400"):
+        client.translate("one two", "en", "fr")
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        libretranslatepy.LibreTranslateAPI(address, "let me out").translate("one two", "en", "de")
+
+
+def test_a_client_of_openai(address, dragoman, talk_model, tmp_path, write_sound):
+    write_sound(tmp_path / "talk.wav")
+    expected = dragoman("translate", talk_model, *SEARCH, "--keep-silence", "--format", "srt", tmp_path / "talk.wav")[1]
+    client = openai.OpenAI(base_url=f"{address}/v1", api_key="let me in", max_retries=0)
+    assert [model.id for model in client.models.list()] == ["text", "talks"]
+    audio, ask = client.audio, {"model": "talks", "file": tmp_path / "talk.wav"}
+    create = audio.translations.with_raw_response.create
+    assert create(**ask, response_format="srt", extra_body={"to": "de"}).text == expected
+    verbose = audio.transcriptions.create(**ask, response_format="verbose_json", language="en")
+    assert (verbose.language, verbose.duration, verbose.segments[0].text) == ("en", 0.5, verbose.text)
+    with pytest.raises(openai.NotFoundError, match="no model is called 'whisper-1'"):
+        audio.transcriptions.create(model="whisper-1", file=b"sound")
+    with pytest.raises(openai.BadRequestError, match="not readable as sound"):
+        audio.transcriptions.create(model="talks", file=b"no sound")
+    with pytest.raises(openai.AuthenticationError):
+        client.with_options(api_key="let me out").models.list()
+
+
+def test_half_a_request_stops_nobody(address):
+    host, port = address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as broken:
+        broken.sendall(b"POST /translate HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\nq=")
+        client = libretranslatepy.LibreTranslateAPI(address, "let me in")
+        assert client.translate("one two", "en", "de") == "zwei eins"
+
+
+@pytest.mark.slow
+def test_a_process_answers_what_it_has_taken_before_it_ends(tmp_path):
+    """The line waits for others for longer than dragoman's own patience with a process that was told to stop."""
+    command = [sys.executable, "-m", "dragoman", "serve", f"text={small.GOLDEN}", "--port", "0", "--batch-wait", "4000"]
+    environment = os.environ | {"PYTHONPATH": IMPORT_PATH, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        line = process.stdout.readline()
+        assert line.startswith("serving text at http://127.0.0.1:"), line
+        texts = libretranslatepy.LibreTranslateAPI(line.split()[-1])
+        with httpx.Client(base_url=texts.url) as web, ThreadPoolExecutor(1) as others:
+            answer = others.submit(texts.translate, "one two", "en", "de")
+            while not figure(web, r'waiting_rows\{model="text"\}'):
+                assert not answer.done()
+            process.send_signal(signal.SIGTERM)
+            assert answer.result(300) == "zwei eins"
+        assert process.wait(60) == 0 and process.stdout.read() == "" and not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["a=nowhere"], 1, "nowhere"),
+        ([small.GOLDEN, small.GOLDEN], 2, "two models are called model: give NAME=FOLDER"),
+        ([f"auto={small.GOLDEN}"], 2, "'auto' cannot be the name of a model"),
+        ([small.GOLDEN, "--sample"], 2, "--sample does not apply to serve"),
+        ([small.GOLDEN, "--keys", os.devnull], 1, "holds no key"),
+        ([small.GOLDEN, "--deadline", "0"], 2, "--deadline must be a number above 0"),
+        ([small.GOLDEN, "--host", "192.0.2.1"], 1, "--host 192.0.2.1 --port 0: Cannot assign requested address"),
+    ],
+)
+def test_a_server_that_cannot_start_says_why(dragoman, arguments, code, message):
+    found, output, messages = dragoman("serve", *arguments, "--port", "0")
+    assert (found, output) == (code, "") and message in messages, messages
+
+
+def test_a_port_that_is_taken_is_named(dragoman):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        code, _, messages = dragoman("serve", small.GOLDEN, "--port", port)
+    assert code == 1 and f"--port {port}: Address already in use" in messages
