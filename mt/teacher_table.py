@@ -113,7 +113,7 @@ def beginnings(batch: Batch) -> Padded:
 
 
 class TableField:
-    """What the table says of a row: ``<name>`` (L, K), the symbols, and ``<name>.probabilities`` (L, K).
+    """The table of a row: ``<name>`` (L, K), the symbols, and ``<name>.probabilities`` (L, K).
 
     Row t is of the target's id t; the first one, which nobody is asked for, is 0. Probabilities add up to 1.
 
