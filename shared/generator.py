@@ -145,7 +145,7 @@ class Filler(Protocol):
     """A system that writes tokens at any places of an output at once, as searches that fill masks see it.
 
     Attributes:
-        mask: the symbol of a place whose token is asked for.
+        mask: the symbol in the place of a token that is asked for.
     """
 
     mask: int
