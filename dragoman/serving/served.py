@@ -52,7 +52,7 @@ class Task:
 
     @property
     def reads(self) -> str:
-        """What is read: "speech", or "source", text."""
+        """The input: "speech", or "source", text."""
         return self.system.reads[0]
 
     @property
