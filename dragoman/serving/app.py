@@ -22,7 +22,6 @@ from dragoman.serving.counters import CountedApp, Counters
 from dragoman.serving.protection import Gate, Refused
 from dragoman.serving.served import Models, UnknownModelError
 from dragoman.shared.errors import DataError, UsageError, one_line
-from dragoman.version import __version__
 
 #: Names of errors in OpenAI's protocol; others are invalid requests.
 _TYPES = {401: "authentication_error", 429: "rate_limit_error", 500: "server_error", 503: "server_error"}
@@ -52,7 +51,7 @@ def application(
         folder.cleanup()
 
     # FastAPI's own pages load scripts from a network.
-    app = FastAPI(title="dragoman", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = FastAPI(title="dragoman", docs_url=None, redoc_url=None, lifespan=lifespan)
     if serving.origin:
         app.add_middleware(CORSMiddleware, allow_origins=serving.origin, allow_methods=["*"], allow_headers=["*"])
     app.add_middleware(CountedApp, counters=counters)
@@ -72,7 +71,7 @@ def watched(app: FastAPI, models: Models, counters: Counters, gate: Gate) -> Non
     @app.get("/health", summary="Whether the server runs", tags=["state"])
     async def health() -> dict[str, str]:
         """Say that the server runs."""
-        return {"status": "ok", "version": __version__}
+        return {"status": "ok"}
 
     @app.get("/ready", summary="Whether a request would be answered", tags=["state"])
     async def ready() -> JSONResponse:
@@ -93,8 +92,7 @@ def watched(app: FastAPI, models: Models, counters: Counters, gate: Gate) -> Non
             for path, methods in app.openapi()["paths"].items()
             for method, said in methods.items()
         )
-        title = f"dragoman {escape(__version__)}"
-        head = f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><h1>{title}</h1>"
+        head = "<!doctype html><html lang=en><meta charset=utf-8><title>dragoman</title><h1>dragoman</h1>"
         return HTMLResponse(f"{head}<p>Fields and answers: <a href=/openapi.json>openapi.json</a></p><table>{rows}")
 
 

@@ -1,4 +1,4 @@
-"""The protection of a server among strangers: limits, keys, deadlines, and files of ours for what they send."""
+"""Protection of a server among strangers: limits, keys, deadlines, and files of ours for what they send."""
 
 from __future__ import annotations
 
