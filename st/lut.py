@@ -16,7 +16,7 @@ of translated and of transcribed recordings alternate.
 
 Not established: a and b (0.5 and 0.05 are those of the released template, dqqcasia/st), the number of updates.
 
-What the two encoders know of speakers and of words is measured by linear probes (shared/phases/layer_probes.py).
+What the two encoders know of speakers and of words is measured by linear probes (st/layer_probes.py).
 
 Legend: B sentences, S states, L tokens of the transcript, D width, W width of the language model.
 """

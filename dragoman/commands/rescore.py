@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from dragoman.commands.contrasts import Contrast, preferences, read_contrasts
 from dragoman.commands.input_files import lines
 from dragoman.commands.loading import load_models, workspace_for
 from dragoman.commands.options import ModelOptions
@@ -14,7 +15,6 @@ from dragoman.runs.running import log_to_terminal
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import translation_budget
 from dragoman.shared.errors import UsageError
-from dragoman.shared.evaluation.contrasts import Contrast, preferences, read_contrasts
 from dragoman.shared.evaluation.rescoring import perplexity, rescore, write_rescored
 from dragoman.shared.systems.inputs import chosen_languages
 from dragoman.shared.systems.system import System
@@ -35,7 +35,7 @@ def rescore_manifest(
 ) -> None:
     """Print the perplexity of given outputs, and write the score of each if ``out`` is given.
 
-    Of a challenge set (``shared/evaluation/contrasts.py``), print how often the reference is preferred.
+    Of a challenge set (``dragoman/commands/contrasts.py``), print how often the reference is preferred.
 
     Args:
         model: the folder.

@@ -6,7 +6,6 @@ from dragoman.shared.phases.averaging import Average
 from dragoman.shared.phases.dividing import Divide
 from dragoman.shared.phases.evaluating import Evaluate, Rescore
 from dragoman.shared.phases.generating import Generate
-from dragoman.shared.phases.layer_probes import ProbeLayers
 from dragoman.shared.phases.linking import AlignWords
 from dragoman.shared.phases.manifests import Prepare, Write
 from dragoman.shared.phases.pieces import CountPieces, TrainTokenizer
@@ -30,7 +29,6 @@ __all__ = [
     "PairDistance",
     "Pictures",
     "Prepare",
-    "ProbeLayers",
     "Quality",
     "ReadWords",
     "Rescore",

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dragoman import DataError
-from dragoman.shared.evaluation.contrasts import Contrast, preferences, read_contrasts
+from dragoman.commands.contrasts import Contrast, preferences, read_contrasts
 from tests.small import refusal
 
 LINGEVAL = [

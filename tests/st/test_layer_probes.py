@@ -9,8 +9,7 @@ from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.recurrent import LstmEncoder
-from dragoman.shared.phases import ProbeLayers
-from dragoman.shared.phases.layer_probes import layer_means, logistic_regression
+from dragoman.st.layer_probes import ProbeLayers, layer_means, logistic_regression
 from tests import small
 from tests.small import refuses
 
