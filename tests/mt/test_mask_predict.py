@@ -75,7 +75,11 @@ def test_lengths_and_tokens_are_those_of_torch_and_padding_changes_nothing():
 
 def test_the_losses_are_those_of_a_loop():
     model, rows = filler(), batch()
-    parts = small.objective(model, FilledTokens(label_smoothing=0.0), OutputLength())(rows).parts
+    objective = small.objective(model, FilledTokens(label_smoothing=0.0), OutputLength())
+    parts = objective(rows).parts
+    assert {name: term.count.item() for name, term in parts.items()} == {
+        name: count.item() for name, count in objective.counts(rows).items()
+    }
     filled, length, right = 0.0, 0.0, 0
     for number in range(len(rows)):
         lengths, logits = by_hand(model, rows["source"].rows()[number], rows["target"].rows()[number])

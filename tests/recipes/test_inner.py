@@ -46,6 +46,12 @@ STARTED_FROM_ASR = [name for name in STARTED_FROM_ASR if name not in FITTED][-2:
 [STARTED_FROM_TWO, *_] = [name for name in WITH_OTHERS if RUNS[name] == ["asr", "mt"] and len(starts(name)) == 2]
 
 
+def inside(recipe):
+    for phase in recipe.phases:
+        if (inner := recipe.plan[phase].inner) is not None:
+            yield from [inner, *inside(inner)]
+
+
 @pytest.mark.parametrize("name", WITH_OTHERS)
 def test_a_debug_run_reads_and_writes_nothing_of_real_runs(name, tmp_path):
     recipe = load(name, tmp_path, "--debug")
@@ -59,7 +65,8 @@ def test_a_debug_run_reads_and_writes_nothing_of_real_runs(name, tmp_path):
     assert {recipe.plan[phase].output for phase in recipe.phases} == {folders[0]}
     assert all(one.plan[phase].output == one.value("output_folder") for one in inner for phase in one.phases)
     used = [text.strip('"') for _, text, _ in said if str(tmp_path / "results") in text]
-    assert used and all(any(text.startswith(folder) for folder in folders) for text in used)
+    everywhere = [folders[0], *(one.value("output_folder") for one in inside(recipe))]
+    assert used and all(any(text.startswith(folder) for folder in everywhere) for text in used)
 
 
 @pytest.mark.parametrize("name", STARTED_FROM_ASR)

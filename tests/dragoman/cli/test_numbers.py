@@ -19,7 +19,7 @@ NEEDED: dict[str, list[str]] = {
     "show": ["own/mt"], "batch-size": ["own/mt", "--device", "cpu", *PAIR], "translate": ["none"],
     "evaluate": ["none", "none.arrow"], "rescore": ["none", "none.arrow"], "recipes": [], "demo": [],
     "score": ["none", "none", "--language", "de"], "diff": ["none", "none"], "seeds": ["own/mt"], "lab": ["none"],
-    "results": ["--into", "none"], "subtitle": ["none", "none.wav"], "stream": ["none"],
+    "results": ["--into", "none"], "subtitle": ["none", "none.wav"], "stream": ["none"], "serve": ["none"],
     "import": ["none", "--out", "out"], "trim": ["none", "--manifests", "none.arrow", "--out", "out"],
     "export": ["none", "--out", "out"], "card": ["none"], "push": ["none", "a/b"], "pull": ["a/b", "--out", "out"],
 }  # fmt: skip

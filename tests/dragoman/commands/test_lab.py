@@ -277,6 +277,7 @@ def test_the_laboratories_of_the_help_have_its_methods():
     }
     spoken = {name for name in tested if "speak" in RECIPES[name].phases}
     baselines = {"mt", "multilingual_mt", "mt_many", "lass_tuned", "lm", "lstm_lm", "veco"}  # and models of languages
+    baselines |= {"mt_from_mbart_even"}  # a row of help/transfer
     baselines_spoken = {"st", "asr", "st_lstm", "asr_ctc", "mt_spoken"}
     kinds = ((["text", "many"], tested - spoken, baselines), (["speech"], spoken, baselines_spoken))
     for files, methods, without in kinds:
