@@ -6,17 +6,6 @@ import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    Gemma3ForCausalLM,
-    Gemma3TextConfig,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedTokenizerFast,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
 
 from dragoman import DataError, UsageError
 from dragoman.exchange.importing import import_model
@@ -28,6 +17,7 @@ from dragoman.shared.search import BeamSearch, GreedySearch, Rules
 from dragoman.shared.systems.system import System
 from tests.small import refuses
 
+transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
 
 SENTENCES = ["the cat sat on the mat", "a dog", "good morning to all of you, said the old man", "yes"]
@@ -39,9 +29,17 @@ TEMPLATE = (
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 8}
 SIZES |= {"num_key_value_heads": 2, "max_position_embeddings": 512, "pad_token_id": 3, "bos_token_id": 1}
 KINDS = {
-    "qwen3": (Qwen3ForCausalLM, Qwen3Config, {"tie_word_embeddings": True, "eos_token_id": 2}),
-    "llama": (LlamaForCausalLM, LlamaConfig, {"tie_word_embeddings": False, "eos_token_id": 2}),
-    "gemma3": (Gemma3ForCausalLM, Gemma3TextConfig, {"sliding_window": 8, "eos_token_id": 2}),
+    "qwen3": (
+        transformers.Qwen3ForCausalLM,
+        transformers.Qwen3Config,
+        {"tie_word_embeddings": True, "eos_token_id": 2},
+    ),
+    "llama": (
+        transformers.LlamaForCausalLM,
+        transformers.LlamaConfig,
+        {"tie_word_embeddings": False, "eos_token_id": 2},
+    ),
+    "gemma3": (transformers.Gemma3ForCausalLM, transformers.Gemma3TextConfig, {"sliding_window": 8, "eos_token_id": 2}),
 }
 
 #: What the vector of the end symbol is multiplied by, so that some outputs end before the limit.
@@ -58,7 +56,7 @@ def written(folder, kind, *, template=TEMPLATE, metaspace=False, ends=(2,)):
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=SPECIAL, initial_alphabet=alphabet)
     tokenizer.train_from_iterator([*SENTENCES, PROMPT] * 5, trainer)
-    fast = PreTrainedTokenizerFast(
+    fast = transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|pad|>", chat_template=template
     )
     fast.save_pretrained(folder)
@@ -82,8 +80,8 @@ def imported(request, tmp_path_factory):
     out = tmp_path_factory.mktemp("out") / "model"
     report = import_model(folder, out, engine="transformers", source_languages=["en"], target_languages=["de", "fr"])
     assert not report.missing and not report.unexpected and not report.reshaped
-    theirs = AutoModelForCausalLM.from_pretrained(folder).eval()
-    return AutoTokenizer.from_pretrained(folder), theirs, System.load(out)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    return transformers.AutoTokenizer.from_pretrained(folder), theirs, System.load(out)
 
 
 def asked(tokenizer, text):

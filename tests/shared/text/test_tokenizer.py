@@ -71,8 +71,8 @@ def test_round_trip_and_library(tokenizer: SentencePieceTokenizer, text: str) ->
     assert tokenizer.decode(ids) == text
 
 
-@settings(max_examples=60)
-@given(text=st.text(alphabet=st.characters(categories=["L", "Nd", "So"]), max_size=30))
+@settings(max_examples=60)  # of letters that SentencePiece does not take for a space, as it does "▁"
+@given(text=st.text(alphabet=st.characters(categories=["L", "Nd", "So"], exclude_characters="▁"), max_size=30))
 def test_any_letters_come_back(models: dict[str, str], text: str) -> None:
     tokenizer = SentencePieceTokenizer(model=models["bpe"], tags=[])
     assert tokenizer.decode(tokenizer.encode(text)) == unicodedata.normalize("NFC", text)
