@@ -211,4 +211,5 @@ def test_two_updates(name, miniature):
     also = {"off_target", "cosine", "cosine_of_others", "word_f", "distance", "al", "laal", "dal", "ap", "laal_ca"}
     assert {(row.get("text"), row["metric"]) for row in rows if row["metric"] not in also} == wanted
     assert all(row["signature"] for row in rows)
-    assert all(row["lines"] == 2 for row in rows if row["metric"] not in also)  # not every output can be judged
+    lines = {row["lines"] for row in rows if row["metric"] not in also and row.get("text") != "documents"}
+    assert lines == {2}  # not every output can be judged, and a document has several
