@@ -170,7 +170,7 @@ def _check(arms: list[Arm], phase: str | None) -> None:
     for recipe in (arm.any_recipe for arm in arms):
         if phase is None:
             check_one_evaluation(recipe)
-        elif phase not in recipe.plan:
+        elif phase.partition("/")[0] not in recipe.plan:  # "evaluate/fr": that of one of several models
             raise UsageError(f"{recipe.source}: no phase {phase!r}; there are {', '.join(recipe.plan)}")
     if len({folder(arm.any_recipe) for arm in arms}) < len(arms):
         raise UsageError(f"both recipes would run in {folder(arms[0].any_recipe)}: give one a folder with --run NAME")

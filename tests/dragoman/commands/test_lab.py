@@ -263,8 +263,13 @@ def test_what_is_wrong_in_a_file_is_named(folder, text, problem):
 @pytest.mark.parametrize("file", sorted(LABS.glob("*.yaml")), ids=lambda file: file.name)
 def test_the_files_that_we_have_can_be_read(file):
     _, experiments = read_lab(file)
-    folders = {folder_of(recipe) for one in experiments for both in one.arms for recipe in both[0].recipes.values()}
-    assert len(folders) == len(experiments)
+    tested = {
+        (folder_of(recipe), one.phase)
+        for one in experiments
+        for both in one.arms
+        for recipe in both[0].recipes.values()
+    }
+    assert len(tested) == len(experiments)
 
 
 def folder_of(recipe):
