@@ -47,9 +47,9 @@ LAYERS = {
 #: Modules at the top of these: core types, which every layer may import; and what may import all.
 CORE = {
     "shared": ["annotations", "batch", "described", "errors", "generator", "moved", "padded", "ranges"],
-    "dragoman": ["version"],
+    "dragoman": [],
 }
-FACE = {"shared": [], "dragoman": ["__main__", "functions", "wording"]}
+FACE = {"shared": [], "dragoman": ["__main__", "functions", "version", "wording"]}
 #: All of shared that searches may know.
 SEARCH = {"shared.generator", "shared.batch", "shared.padded", "shared.errors"}
 SEARCH |= {"shared.described", "shared.annotations", "shared.ranges", "shared.search"}

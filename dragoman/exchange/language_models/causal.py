@@ -159,7 +159,7 @@ class CausalModel(Described, nn.Module):
 
 def _without_tied(module: nn.Module, tensors: dict[str, Tensor], prefix: str, metadata: Any) -> None:
     """Leave out of a state dict what is the embedding under a second name."""
-    names = {id(value): name for name, value in reversed([*module.named_parameters(remove_duplicate=False)])}
-    for name, value in [*module.named_parameters(remove_duplicate=False)]:
-        if names[id(value)] != name:
+    first = {name for name, _ in module.named_parameters()}
+    for name, _ in module.named_parameters(remove_duplicate=False):
+        if name not in first:
             tensors.pop(prefix + name, None)

@@ -10,7 +10,7 @@ import torch
 from dragoman.exchange.huggingface.hf_reading import CONFIG, Config
 from dragoman.exchange.huggingface.hf_tokenizer import JSON
 from dragoman.exchange.language_models.causal import CHOSEN_HERE, CausalModel, check_config
-from dragoman.exchange.language_models.prompt import TEXT, PromptedSystem, PromptField, checked, divided
+from dragoman.exchange.language_models.prompt import TEXT, PromptedSystem, PromptField, divided
 from dragoman.exchange.loaded import LoadReport
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer
 from dragoman.shared.batches.fields import TextField
@@ -57,6 +57,8 @@ def import_language_model(
         )
     for code in (*source_languages, *target_languages):
         languages.check(code)
+    if prompt.count(TEXT) != 1:
+        raise UsageError(f"--prompt must have the place of the text, {TEXT}, once, not {prompt!r}")
     config = Config(source / CONFIG).values
     check_config(config, str(source / CONFIG))
     if not any(source.glob("*.safetensors")):
@@ -64,7 +66,7 @@ def import_language_model(
     theirs, loaded, info = _opened(source)
     ends = _ends(theirs, loaded)
     special = [str(token) for token in theirs.added_tokens_decoder.values() if token.special]
-    text = _rendered(theirs, checked(prompt))
+    text = _rendered(theirs, prompt)
     parts = divided(text, special)
     last = _library_ids(theirs, text, ("en", "de"), PROBES[0])[-1]
     symbols = {part: part for part in parts if part in special}

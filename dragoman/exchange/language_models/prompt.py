@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -106,14 +105,3 @@ def divided(text: str, symbols: Sequence[str]) -> list[str]:
         parts += [*([rest[:place]] if place else []), symbol]
         rest = rest[place + len(symbol) :]
     return parts
-
-
-def checked(prompt: Any) -> str:
-    """Return a prompt of a user.
-
-    Raises:
-        UsageError: if the text has no place in it.
-    """
-    if not isinstance(prompt, str) or prompt.count(TEXT) != 1:
-        raise UsageError(f"--prompt must have the place of the text, {TEXT}, once, not {prompt!r}")
-    return prompt
