@@ -42,6 +42,12 @@ _FROM_BOTH = {
     "shared.nn.slots": "st.slots",
     "shared.phases.Simulate": "dragoman.simultaneous.simulating.Simulate",
     "shared.systems.policies": "dragoman.simultaneous.policies",
+    "shared.nn.waveform_augmentation": "st.waveform_augmentation",
+    "shared.batches.spoken_words": "st.spoken_words",
+    **{
+        f"shared.phases.{name}": f"mt.retrieving.{name}"
+        for name in ("PairDistance", "Pictures", "Retrieve", "WordAccuracy", "WordSimilarity")
+    },
 }
 #: Earlier place -> the next one; of a module that has moved twice, the way has two steps.
 MOVED = (

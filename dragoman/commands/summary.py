@@ -14,6 +14,7 @@ from typing import Any
 from torch import nn
 
 from dragoman.runs.announcing import with_packages
+from dragoman.runs.task import task_of
 from dragoman.shared.batches.fields import Field, TextField
 from dragoman.shared.errors import UsageError
 from dragoman.shared.machine.records import read_record
@@ -23,7 +24,6 @@ from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.systems.model_folder import WEIGHTS, model_folder
 from dragoman.shared.systems.reading_model import ReadingModel, named, vocabularies
 from dragoman.shared.systems.system import System
-from dragoman.shared.systems.task import task_of
 
 
 def summary(folder: str | Path) -> str:

@@ -11,13 +11,13 @@ from typing import Any
 
 import yaml
 
+from dragoman.runs.task import task_of
 from dragoman.shared.errors import DataError
 from dragoman.shared.evaluation.results import latest, read
 from dragoman.shared.evaluation.tables import markdown
 from dragoman.shared.machine.files import replaced_file
 from dragoman.shared.systems.model_folder import model_folder
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.systems.task import task_of
 
 CARD = "README.md"
 #: How somebody who has a model, but not dragoman, gets it: it is in no registry (README.md, "Install").

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from dragoman.runs.task import task_of
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.described import describe, modules_of, place_of
 from dragoman.shared.evaluation.results import commit, hardware
@@ -20,7 +21,6 @@ from dragoman.shared.recipe.tree import arguments_in
 from dragoman.shared.systems.model_folder import CONFIG
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.systems.system import System
-from dragoman.shared.systems.task import task_of
 
 
 def beginning(workspace: Workspace) -> str:

@@ -18,7 +18,7 @@ class Score:
 
     Attributes:
         name: one of METRICS (metrics.py); "comet" (learned.py); "off_target" (off_target.py); "cosine",
-            "cosine_of_others", "retrieval", "distance" (representations.py); "word_f" (word_accuracy.py);
+            "cosine_of_others", "retrieval", "distance" (representations.py); "word_f" (mt/word_accuracy.py);
             "precision_1", "coverage" (mt/induction.py); "preferred" (contrasts.py); "al", "laal", "dal", "ap",
             "laal_ca" (simultaneous/latency.py).
         value: 0 to 100 for bleu, chrf and their kin, about that for comet, higher is better; milliseconds for "al" and

@@ -10,7 +10,6 @@ from dragoman.shared.phases.linking import AlignWords
 from dragoman.shared.phases.manifests import Prepare, Write
 from dragoman.shared.phases.pieces import CountPieces, TrainTokenizer
 from dragoman.shared.phases.quality import Quality
-from dragoman.shared.phases.retrieving import PairDistance, Pictures, Retrieve, WordAccuracy, WordSimilarity
 from dragoman.shared.phases.terms import MeasureTerms
 from dragoman.shared.phases.trim import Trim
 from dragoman.shared.training.fit import Fit
@@ -26,16 +25,11 @@ __all__ = [
     "Fit",
     "Generate",
     "MeasureTerms",
-    "PairDistance",
-    "Pictures",
     "Prepare",
     "Quality",
     "ReadWords",
     "Rescore",
-    "Retrieve",
     "TrainTokenizer",
     "Trim",
-    "WordAccuracy",
-    "WordSimilarity",
     "Write",
 ]

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.batches.manifest import Manifest, Row
-from dragoman.shared.batches.spoken_words import WORDS, WORDS_TYPE
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.processes import MainPhase
@@ -29,6 +28,9 @@ from dragoman.shared.systems.word_times import word_times
 from dragoman.shared.text.lines import read_lines
 from dragoman.shared.text.subtitles import Cue
 
+#: The column of words and when each is said, in seconds from the beginning of the row, and its type.
+WORDS = "words"
+WORDS_TYPE = pa.list_(pa.struct([("text", pa.string()), ("start", pa.float64()), ("end", pa.float64())]))
 #: Rows that are aligned with their sound at a time.
 ROWS = 2000
 

@@ -11,10 +11,9 @@ import pyarrow as pa
 
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.batches.manifest import Manifest, Row
-from dragoman.shared.batches.spoken_words import TRANSLATIONS, TRANSLATIONS_TYPE, WORDS
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.phases.aligning import AddColumns
+from dragoman.shared.phases.aligning import WORDS, AddColumns
 from dragoman.shared.phases.evaluating import opened
 from dragoman.shared.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt
 from dragoman.shared.text.case import lower
@@ -27,6 +26,9 @@ from dragoman.shared.text.word_spans import bare_span, linked_words
 
 #: The column of links between words, in Pharaoh's format.
 LINKS = "word_links"
+#: The column of the words' translations, and its type.
+TRANSLATIONS = "word_translations"
+TRANSLATIONS_TYPE = pa.list_(pa.string())
 
 
 class AlignWords(AddColumns):

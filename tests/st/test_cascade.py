@@ -9,13 +9,13 @@ import torch
 
 from dragoman import BeamSearch, GreedySearch, Hypothesis, Recipe, Rules, System, UsageError
 from dragoman.runs.running import run_recipe
+from dragoman.runs.task import task_of
 from dragoman.shared import described
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.nn.translator import Translator
 from dragoman.shared.padded import Padded
-from dragoman.shared.systems.task import task_of
 from dragoman.st.cascade import BestOf, Cascade, Heard, Marginal, OneBest
 from tests import small
 from tests.test_nouns import WORDS, embedding

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from dragoman import System, UsageError
 from dragoman.cli.main import app
 from dragoman.exchange import exporting
-from dragoman.shared.systems.task import task_of
+from dragoman.runs.task import task_of
 from tests.dragoman.exchange.huggingface.test_hf_export import system_of, tokenizer  # noqa: F401 (a fixture)
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "model"

@@ -8,12 +8,12 @@ import shutil
 import pytest
 from safetensors.torch import load_file
 
+from dragoman.runs.task import task_of
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.nn.translator import EncoderModel
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.saved_model import SavedModel
 from dragoman.shared.systems.system import System
-from dragoman.shared.systems.task import task_of
 from dragoman.st.cascade import Cascade
 from tests.shared.systems.test_several_texts import other_tokenizer, several, tokenizer
 from tests.test_nouns import WORDS

@@ -10,6 +10,7 @@ from dragoman import Manifest, UsageError
 from dragoman.mt.understanding.heads import SpanCrossEntropy, SpanHead
 from dragoman.mt.understanding.labelling import AnsweringSystem
 from dragoman.mt.understanding.spans import AnswerField, WindowsField, windows_of
+from dragoman.runs.task import task_of
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.scoring import evaluate_system
@@ -17,7 +18,6 @@ from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.translator import EncoderModel
 from dragoman.shared.search.beam import BeamSearch
 from dragoman.shared.systems.system import System
-from dragoman.shared.systems.task import task_of
 from tests.small import alone, encoder_model, refuses, row, text, tokenizer
 
 RNG = np.random.default_rng(1)

@@ -9,6 +9,7 @@ from dragoman import UsageError
 from dragoman.mt.understanding.heads import LabelHead, WordLabelHead
 from dragoman.mt.understanding.labelling import LabellingSystem
 from dragoman.mt.understanding.labels import LabelField, LabelTokenizer, WordsField
+from dragoman.runs.task import task_of
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import Budget
@@ -18,7 +19,6 @@ from dragoman.shared.nn.translator import EncoderModel
 from dragoman.shared.search.beam import BeamSearch
 from dragoman.shared.search.greedy import GreedySearch
 from dragoman.shared.systems.system import System
-from dragoman.shared.systems.task import task_of
 from tests.small import encoder_model, padded, refuses, row, text, tokenizer
 
 NAMES = ["no", "yes", "perhaps"]

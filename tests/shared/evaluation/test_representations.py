@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from dragoman import DataError, Manifest, UsageError
+from dragoman.mt.retrieving import PairDistance, Pictures, Retrieve, WordSimilarity
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.stream import Budget
@@ -22,7 +23,6 @@ from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.transformer import Encoder
 from dragoman.shared.nn.translator import EncoderModel
 from dragoman.shared.padded import Padded
-from dragoman.shared.phases import PairDistance, Pictures, Retrieve, WordSimilarity
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from tests import small
 from tests.small import refuses

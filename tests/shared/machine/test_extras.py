@@ -10,9 +10,9 @@ import torch
 
 from dragoman.shared.errors import UsageError
 from dragoman.shared.machine import extras
-from dragoman.shared.nn.waveform_augmentation import WaveformAugmentation
 from dragoman.shared.padded import Padded
 from dragoman.shared.training.history import History
+from dragoman.st.waveform_augmentation import WaveformAugmentation
 from tests.conftest import IMPORT_PATH
 from tests.small import refuses
 
@@ -69,7 +69,7 @@ def run(folder, *words):
 
 
 def test_a_recipe_with_augmentation_is_refused_before_its_first_phase(tmp_path):
-    augmentation = "!new:shared.nn.waveform_augmentation.WaveformAugmentation {noise_share: 0.5}"
+    augmentation = "!new:st.waveform_augmentation.WaveformAugmentation {noise_share: 0.5}"
     (tmp_path / "train.tsv").write_text("audio\tsource_text\ttarget_text\na.wav\tone\teins\n")
     done = run(tmp_path, "own/st", "--data_folder", ".", "--split", "0.1", "--waveform_augmentation", augmentation)
     assert done.returncode == 2 and "pip install 'dragoman[speechbrain]'" in done.stderr, done.stderr

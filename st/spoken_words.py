@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -24,16 +23,11 @@ from dragoman.shared.batches.fields import Rows, TextField
 from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError
+from dragoman.shared.phases.aligning import WORDS
+from dragoman.shared.phases.linking import TRANSLATIONS
 from dragoman.shared.ranges import Share
 from dragoman.shared.sound.audio import SAMPLE_RATE
 from dragoman.shared.text.normalise import apply
-
-WORDS = "words"
-TRANSLATIONS = "word_translations"
-#: The type of the column of words.
-WORDS_TYPE = pa.list_(pa.struct([("text", pa.string()), ("start", pa.float64()), ("end", pa.float64())]))
-#: The type of the column of translations.
-TRANSLATIONS_TYPE = pa.list_(pa.string())
 
 
 class SpokenWords(Checked):

@@ -3,11 +3,11 @@
 import pytest
 
 from dragoman import DataError, Manifest, UsageError
+from dragoman.mt.retrieving import WordAccuracy
+from dragoman.mt.word_accuracy import by_frequency, frequencies
 from dragoman.shared.evaluation.outputs import Outputs
 from dragoman.shared.evaluation.results import read
-from dragoman.shared.evaluation.word_accuracy import by_frequency, frequencies
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.phases import WordAccuracy
 from tests.small import refuses
 
 TRAIN = ["a a a a b", "a b c.", "A c"]

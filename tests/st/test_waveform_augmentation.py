@@ -10,9 +10,9 @@ import soundfile
 import torch
 
 from dragoman.shared.errors import DataError
-from dragoman.shared.nn import waveform_augmentation
-from dragoman.shared.nn.waveform_augmentation import WaveformAugmentation
 from dragoman.shared.padded import Padded
+from dragoman.st import waveform_augmentation
+from dragoman.st.waveform_augmentation import WaveformAugmentation
 from tests.small import refusal, refuses
 
 LENGTHS = [16000, 9000, 4000]
@@ -84,7 +84,7 @@ def test_a_folder_without_sound_is_refused(tmp_path):
 
 
 def test_speechbrain_is_imported_when_it_is_used_only():
-    code = "import sys, dragoman.shared.nn.waveform_augmentation; print('speechbrain' in sys.modules)"
+    code = "import sys, dragoman.st.waveform_augmentation; print('speechbrain' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+from dragoman.mt.word_accuracy import by_frequency, frequencies
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import Budget
@@ -21,7 +22,6 @@ from dragoman.shared.evaluation.representations import (
     word_vectors,
 )
 from dragoman.shared.evaluation.scores import Score
-from dragoman.shared.evaluation.word_accuracy import by_frequency, frequencies
 from dragoman.shared.machine.files import replaced_file
 from dragoman.shared.machine.processes import MainPhase
 from dragoman.shared.machine.workspace import Stopwatch, Workspace

@@ -10,9 +10,11 @@ from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.randomness import generator
 from dragoman.shared.batches.speech_field import SpeechField
-from dragoman.shared.batches.spoken_words import TRANSLATIONS_TYPE, WORDS_TYPE, SpokenWords
 from dragoman.shared.batches.stream import Budget
+from dragoman.shared.phases.aligning import WORDS_TYPE
+from dragoman.shared.phases.linking import TRANSLATIONS_TYPE
 from dragoman.shared.text.normalise import Lowercase
+from dragoman.st.spoken_words import SpokenWords
 from tests import small
 from tests.small import refuses
 
