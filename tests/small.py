@@ -271,6 +271,12 @@ def system(tokenizer: Any, model: nn.Module | None = None, *, cls: type = System
 # -- refusals -------------------------------------------------------------------------------------------------------
 
 
+def slow_but(quick: Iterable[Any], values: Iterable[Any]) -> list[Any]:
+    """Return values of a parameter, whose tests are slow ones but those of ``quick``."""
+    quick = list(quick)
+    return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
 def refuses(error: type[Exception], match: str, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
     """Assert that a call raises an error with a message that matches: for tables of bad arguments, a line each."""
     with pytest.raises(error, match=match):

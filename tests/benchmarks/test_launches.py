@@ -19,6 +19,7 @@ from dragoman.shared.nn.fbank import Fbank
 from dragoman.shared.objectives.cross_entropy import label_smoothed_cross_entropy
 from dragoman.shared.padded import Padded
 from dragoman.shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
+from tests.small import slow_but
 
 VALUES = pytest.mark.parametrize("values", [True, False], ids=["with values", "without"])
 
@@ -268,9 +269,7 @@ def test_what_features_keep_for_a_device_goes_with_it(features):
 # -- figures ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if "compiled" in name else []) for name in KNOWN]
-)
+@pytest.mark.parametrize("name", slow_but(["gpu_text_big", "search"], KNOWN))
 def test_an_update_or_a_step_costs_what_is_committed(name):
     """Fewer launches or bytes are welcome: commit them, by the command that the message names."""
     committed = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["total"]

@@ -8,6 +8,7 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.memory_speech_translation import Sizes, autocast, choose, count, lna, lora, loss_of, translator
 from dragoman.shared.padded import Padded
 from dragoman.shared.training.optimizer import Adam, Adam8bit
+from tests.small import slow_but
 
 SIZES = Sizes(width=64, heads=4, feedforward=128, vocabulary=400, speech_layers=2, encoder_layers=1, decoder_layers=2)
 SHAPE = {"rows": 2, "samples": 6000, "tokens": 9}
@@ -26,7 +27,7 @@ def size(tensors):
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", slow_but(["adapters"], OPTIMIZERS))
 def test_parameters_gradients_and_moments_to_the_byte(name):
     pytest.importorskip({"8 bits": "bitsandbytes", "adapters": "peft"}.get(name, "torch"))
     settings = OPTIMIZERS[name]()

@@ -9,7 +9,7 @@ import soundfile
 from dragoman import System
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.systems.timed import TimedText
-from tests.small import GOLDEN
+from tests.small import GOLDEN, slow_but
 
 RATE = 16000
 #: Kinds of sound files by ending, as soundfile calls them, and the numbers of their samples.
@@ -25,7 +25,9 @@ def write(path, kind, seconds=0.5):
     soundfile.write(path, noise, RATE, format=kind, subtype="OPUS" if path.suffix == ".opus" else None)
 
 
-@pytest.mark.parametrize("command", [["translate"], ["translate", "--format", "json"], ["subtitle", "--out"]])
+@pytest.mark.parametrize(
+    "command", slow_but([["translate"]], [["translate"], ["translate", "--format", "json"], ["subtitle", "--out"]])
+)
 def test_a_folder_is_read_whatever_its_sound_is_called(dragoman, speech_model, tmp_path, command):
     folder = tmp_path / "folder"
     (folder / "inside").mkdir(parents=True)

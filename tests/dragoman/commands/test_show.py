@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from dragoman import Recipe, UsageError
 from dragoman.cli.main import app
+from tests.small import slow_but
 
 ROOT = Path(__file__).resolve().parents[3]
 NOTE = re.compile(r"(.*?) +# (\S+\.yaml:\d+|command line|default)(?: +(.*))?")
@@ -84,7 +85,11 @@ def test_a_comment_of_several_lines_is_one(tmp_path):
     assert str(tmp_path / "base.yaml:1") in line_of(text, "a:")[1]
 
 
-@pytest.mark.parametrize("name", NAMES)
+#: One recipe of each folder.
+FIRST = {name.partition("/")[0]: name for name in reversed(NAMES)}.values()
+
+
+@pytest.mark.parametrize("name", slow_but(FIRST, NAMES))
 def test_the_output_is_the_same_recipe(name, tmp_path):
     arguments = given(name)
     whole = Recipe.load(name, arguments)

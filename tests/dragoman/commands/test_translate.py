@@ -11,6 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from dragoman.commands.options import command_line
 from dragoman.shared.batches.manifest import Manifest
+from tests.small import slow_but
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 
@@ -168,7 +169,7 @@ def test_a_full_disk_is_an_error_that_names_the_file(dragoman, tmp_path, monkeyp
     assert code == 1 and "No space left on device" in messages and str(tmp_path / "out") in messages, messages
 
 
-@pytest.mark.parametrize("closed", [1, 2])
+@pytest.mark.parametrize("closed", slow_but([1], [1, 2]))
 def test_closed_outputs_are_no_error(tmp_path, closed):
     (tmp_path / "in.txt").write_text("one two\n")
     command = f'exec "{sys.executable}" -m dragoman.cli.main translate "{GOLDEN}" "{tmp_path}/in.txt" {closed}>&-'

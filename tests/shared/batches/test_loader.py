@@ -26,7 +26,7 @@ from dragoman.shared.described import Described
 from dragoman.shared.text.piece_model import train_sentencepiece
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from tests.conftest import IMPORT_PATH
-from tests.small import refuses
+from tests.small import refuses, slow_but
 
 
 class Noisy(Described):
@@ -375,7 +375,7 @@ def started(folder: Path, corpus: Path, beginning: str) -> subprocess.Popen[str]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forked workers")
-@pytest.mark.parametrize("who", ["after_in_child", "after_in_parent"])
+@pytest.mark.parametrize("who", slow_but(["after_in_parent"], ["after_in_child", "after_in_parent"]))
 def test_ctrl_c_while_workers_start_is_silent(corpus: Path, tmp_path: Path, who: str) -> None:
     process = started(tmp_path, corpus, f"os.register_at_fork({who}=lambda: os.kill(os.getpid(), signal.SIGINT))")
     if who == "after_in_child":  # the workers have been told, and now the process itself
