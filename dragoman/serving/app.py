@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
@@ -19,13 +18,11 @@ from starlette.exceptions import HTTPException
 from dragoman.commands.options import ServingOptions
 from dragoman.serving import libretranslate, openai_rest
 from dragoman.serving.counters import CountedApp, Counters
+from dragoman.serving.pages import pages
 from dragoman.serving.protection import Gate, Refused
-from dragoman.serving.served import Models, UnknownModelError
-from dragoman.shared.errors import DataError, UsageError, one_line
-
-#: Names of errors in OpenAI's protocol; others are invalid requests.
-_TYPES = {401: "authentication_error", 429: "rate_limit_error", 500: "server_error", 503: "server_error"}
-_TYPES[504] = "server_error"
+from dragoman.serving.refusals import refusal
+from dragoman.serving.served import Models
+from dragoman.shared.errors import DataError, UsageError
 
 
 def application(
@@ -60,6 +57,7 @@ def application(
     app.include_router(libretranslate.routes(models, gate))
     app.include_router(openai_rest.routes(models, gate, readers))
     watched(app, models, counters, gate)
+    app.include_router(pages())
     for kind in (Refused, UsageError, DataError, HTTPException, Exception):
         app.add_exception_handler(kind, refusal)
     return app
@@ -94,25 +92,3 @@ def watched(app: FastAPI, models: Models, counters: Counters, gate: Gate) -> Non
         )
         head = "<!doctype html><html lang=en><meta charset=utf-8><title>dragoman</title><h1>dragoman</h1>"
         return HTMLResponse(f"{head}<p>Fields and answers: <a href=/openapi.json>openapi.json</a></p><table>{rows}")
-
-
-async def refusal(request: Request, error: Exception) -> JSONResponse:
-    """Return an error in the form of the protocol that the request's path belongs to."""
-    headers: Any = getattr(error, "headers", None)
-    code = None
-    if isinstance(error, Refused):
-        status, message, code = error.status, error.message, error.code
-    elif isinstance(error, HTTPException):
-        status, message = error.status_code, str(error.detail)
-    elif isinstance(error, UnknownModelError):
-        status, message, code = 404, one_line(error), "model_not_found"
-    elif isinstance(error, UsageError | DataError):
-        status, message = 400, one_line(error)
-    else:
-        status, message = 500, "the server failed; its log says how"
-    message = message.encode(errors="backslashreplace").decode()
-    content: Any = {"error": message}
-    if request.url.path.startswith("/v1/"):
-        kind = _TYPES.get(status, "invalid_request_error")
-        content = {"error": {"message": message, "type": kind, "param": None, "code": code}}
-    return JSONResponse(content, status_code=status, headers=headers)

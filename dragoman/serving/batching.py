@@ -26,12 +26,15 @@ class Job:
     Args:
         how: passed on to what translates; jobs share a batch if it is the same object.
         rows: at least one.
+        heard: called by the thread that translates with each row's number and hypotheses, in the order of batches.
 
     Attributes:
         future: the hypotheses of each row. Once it is cancelled, no further row of the job is translated.
     """
 
-    def __init__(self, how: Any, rows: Sequence[Row]) -> None:
+    def __init__(
+        self, how: Any, rows: Sequence[Row], heard: Callable[[int, list[Hypothesis]], None] | None = None
+    ) -> None:
         if not rows:
             raise ValueError("a job without rows has no answer to wait for")
         self.how = how
@@ -39,10 +42,13 @@ class Job:
         self.waiting = deque(range(len(self.rows)))
         self.future: Future[list[list[Hypothesis]]] = Future()
         self._found: dict[int, list[Hypothesis]] = {}
+        self._heard = heard
 
     def answer(self, number: int, hypotheses: list[Hypothesis]) -> None:
         """Take the hypotheses of a row; the last one completes the future."""
         self._found[number] = hypotheses
+        if self._heard is not None:
+            self._heard(number, hypotheses)
         if len(self._found) == len(self.rows):
             with suppress(InvalidStateError):  # cancelled by the client in this moment
                 self.future.set_result([self._found[place] for place in range(len(self.rows))])

@@ -1,7 +1,8 @@
 """OpenAI's protocol for sound: ``/v1/audio/transcriptions``, ``/v1/audio/translations`` and ``/v1/models``.
 
-A translation may be into any language, ``to``, where OpenAI's is into English. What the protocol has and models here do
-not (prompts, temperatures, streams) is refused. Errors are ``{"error": {"message", "type", "param", "code"}}``.
+A translation may be into any language, ``to``, where OpenAI's is into English, and may be streamed as a transcript is.
+What the protocol has and models here do not (prompts, temperatures) is refused. Errors are ``{"error": {"message",
+"type", "param", "code"}}``.
 """
 
 from __future__ import annotations
@@ -9,21 +10,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.datastructures import UploadFile
 
 from dragoman.serving.libretranslate import fields_schema
 from dragoman.serving.protection import Gate
 from dragoman.serving.served import ANY, Models, Served, Task, UnknownModelError
+from dragoman.serving.streamed import cues_of, events, text_of
 from dragoman.shared.errors import UsageError, shortened
-from dragoman.shared.evaluation.outputs import ONE_LINE
 from dragoman.shared.generator import Hypothesis
-from dragoman.shared.systems.timed import Part, whole
-from dragoman.shared.text.subtitles import Cue, srt, vtt
+from dragoman.shared.systems.timed import Part
+from dragoman.shared.text.subtitles import srt, vtt
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 _SOUND = {
@@ -31,12 +33,12 @@ _SOUND = {
     "model": f"name of a model; {ANY}, or nothing: any that knows the languages",
     "language": "language code of the sound, if the model knows several",
     "response_format": ", ".join(FORMATS),
+    "stream": "true for server-sent events, each as soon as a segment is done",
 }
 _TO = {"to": "language code of the translation, if the model knows several; en if it knows that"}
 #: What clients send that changes nothing here, by the values that do.
 _USUAL = {
     "temperature": {"0", "0.0"},
-    "stream": {"false", "False"},
     "prompt": set[str](),
     "chunking_strategy": {"auto"},
     "timestamp_granularities[]": {"segment"},
@@ -54,24 +56,28 @@ def routes(models: Models, gate: Gate, readers: ThreadPoolExecutor) -> APIRouter
     router = APIRouter(prefix="/v1", tags=["OpenAI"], dependencies=[Depends(gate.check_bearer)])
 
     async def answer(request: Request, text: str, known: dict[str, str]) -> Response:
-        async with gate.admitted(), gate.for_sound(request).form(max_files=1, max_fields=20) as form:
-            asked = checked({key: form.getlist(key) for key in form}, known)
-            name, kind = asked.get("model") or ANY, asked.get("response_format") or "json"
-            file = form.get("file")
-            if not isinstance(file, UploadFile):
-                raise UsageError("file: the sound is missing")
-            if kind not in FORMATS:
-                raise UsageError(f"response_format must be one of {', '.join(FORMATS)}, not {shortened(kind)!r}")
-            source, target = asked.get("language") or None, asked.get("to") or None
-            task, codes = chosen(models, text, name, source, target)
-            loop = asyncio.get_running_loop()
-            with gate.upload(file.file, file.filename or "") as path:
+        with ExitStack() as kept:
+            async with gate.admitted(), gate.for_sound(request).form(max_files=1, max_fields=20) as form:
+                asked = checked({key: form.getlist(key) for key in form}, known)
+                name, kind = asked.get("model") or ANY, asked.get("response_format") or "json"
+                file = form.get("file")
+                if not isinstance(file, UploadFile):
+                    raise UsageError("file: the sound is missing")
+                if kind not in FORMATS:
+                    raise UsageError(f"response_format must be one of {', '.join(FORMATS)}, not {shortened(kind)!r}")
+                streamed = is_streamed(asked.get("stream") or "false", kind)
+                task, codes = chosen(models, text, name, asked.get("language") or None, asked.get("to") or None)
+                loop = asyncio.get_running_loop()
+                path = kept.enter_context(gate.upload(file.file, file.filename or ""))
                 parts = await loop.run_in_executor(readers, models.parts_of_sound, path, codes)
                 spoken = [part for part in parts if not part.silent]
                 found: list[list[Hypothesis]] = []
-                if spoken:
+                if spoken and not streamed:
                     job = models.served[task.model].submit(task, [part.row for part in spoken])
                     found = await gate.result(request, job)
+            if streamed:
+                told = events(models, gate, task, parts, kept.pop_all())
+                return StreamingResponse(told, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
         empty = [task.system.empty_output()]
         answers = iter(found)
         parts = [replace(part, hypotheses=empty if part.silent else next(answers)) for part in parts]
@@ -123,6 +129,15 @@ def checked(given: dict[str, list[Any]], known: dict[str, str]) -> dict[str, Any
     return {key: values[0] for key, values in given.items()}
 
 
+def is_streamed(stream: str, kind: str) -> bool:
+    """Tell whether the answer is a stream, or raise a UsageError."""
+    if stream.lower() not in ("true", "false"):
+        raise UsageError(f"stream must be true or false, not {shortened(stream)!r}")
+    if stream.lower() == "true" and kind not in ("json", "text"):
+        raise UsageError(f"a stream has no response_format {kind}, only json or text")
+    return stream.lower() == "true"
+
+
 def chosen(models: Models, text: str, name: str, source: str | None, target: str | None) -> tuple[Task, dict[str, str]]:
     """Return the task, and the languages of its rows; a translation is into English if none is named and one may be."""
     if text == "translation" and target is None:
@@ -152,9 +167,8 @@ def described(model: Served) -> dict[str, Any]:
 def written(kind: str, task: Task, codes: dict[str, str], parts: Sequence[Part]) -> Response:
     """Return segments with hypotheses in a format of the protocol."""
     sides = {name: field.side for name, field in task.system.texts.items()}
-    best = whole(parts, sides)[0].texts[task.text].strip()
+    best, cues = text_of(task, parts), cues_of(task, parts)
     segments = [(part, part.timed) for part in parts]
-    cues = [Cue(s.start, s.end, text) for _, s in segments if (text := s.texts[task.text].translate(ONE_LINE))]
     if kind == "json":
         return JSONResponse({"text": best})
     if kind != "verbose_json":

@@ -87,9 +87,11 @@ class Served:
     created: int
     batcher: Batcher = field(repr=False)
 
-    def submit(self, task: Task, rows: Sequence[Row]) -> Job:
-        """Let rows wait for their turn."""
-        job = Job(task, rows)
+    def submit(
+        self, task: Task, rows: Sequence[Row], heard: Callable[[int, list[Hypothesis]], None] | None = None
+    ) -> Job:
+        """Let rows wait for their turn; see :class:`Job`."""
+        job = Job(task, rows, heard)
         self.batcher.submit(job)
         return job
 

@@ -80,6 +80,46 @@ def test_other_formats_of_sound_are_read_and_what_changes_nothing_is_taken(clien
     assert answer.json() == sent(client, talks[0].read_bytes()).json()
 
 
+def told(answer):
+    """Return the events of a stream."""
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/event-stream")
+    blocks = [block.split("\n") for block in answer.text.removesuffix("\n\n").split("\n\n")]
+    events = [json.loads(data.removeprefix("data: ")) for _, data in blocks]
+    assert [name for name, _ in blocks] == [f"event: {event['type']}" for event in events]
+    return events
+
+
+def test_a_stream_tells_each_segment_in_its_order(client, talks):
+    ask = partial(sent, client, talks[1].read_bytes())
+    events = told(ask(stream="true"))
+    segments = [event for event in events if event["type"].endswith("segment")]
+    own = [(one["start"], one["end"], one["text"], one["duration"]) for one in segments]
+    expected = ask(response_format="verbose_json").json()
+    assert own == [(s["start"], s["end"], s["text"], 2.3) for s in expected["segments"]] and len(own) == 3
+    assert "".join(event["delta"] for event in events if event["type"].endswith("delta")) == expected["text"]
+    assert events[-1] == {
+        "type": "transcript.text.done",
+        "text": expected["text"],
+        "srt": ask(response_format="srt").text,
+        "vtt": ask(response_format="vtt").text,
+    }
+    assert list(client.app.state.uploads.iterdir()) == []
+
+
+def test_what_fails_in_a_stream_is_its_last_event(client, talks, monkeypatch):
+    model = client.app.state.models.served["talks"]
+    monkeypatch.setattr(model.batcher, "_translate", lambda how, rows: 1 / 0)
+    *others, last = told(sent(client, talks[1].read_bytes(), stream="true"))
+    assert others == [] and last["type"] == "error"
+    assert last["error"] == {
+        "message": "the server failed; its log says how",
+        "type": "server_error",
+        "param": None,
+        "code": None,
+    }
+    assert list(client.app.state.uploads.iterdir()) == []
+
+
 def flac_bomb():
     """Return ten seconds of silence in a few hundred bytes."""
     data = io.BytesIO()
@@ -103,7 +143,8 @@ def flac_bomb():
         (b"a", {"to": "fr"}, 400, "target language 'fr' is unknown to this system, which knows de"),
         (b"a", {"language": "xx"}, 400, "source language 'xx' is unknown"),
         (b"a", {"response_format": "xml"}, 400, "response_format must be one of json, text, srt, verbose_json, vtt"),
-        (b"a", {"stream": "true"}, 400, "stream 'true' is not supported, only False or false"),
+        (b"a", {"stream": "yes"}, 400, "stream must be true or false, not 'yes'"),
+        (b"a", {"stream": "true", "response_format": "srt"}, 400, "a stream has no response_format srt, only json or"),
         (b"a", {"temperature": "0.7"}, 400, "temperature '0.7' is not supported"),
         (b"a", {"prompt": "Names: Ada"}, 400, "prompt 'Names: Ada' is not supported"),
         (b"a", {"timestamp_granularities[]": "word"}, 400, "'word' is not supported, only segment"),
@@ -139,6 +180,8 @@ def test_silence_is_not_shown_to_the_model(served, talk_model):
         answer = sent(client, silence.getvalue(), response_format="verbose_json").json()
         assert (answer["text"], answer["duration"], len(answer["segments"])) == ("", 0.5, 1)
         assert sent(client, silence.getvalue(), response_format="srt").text == ""
+        segment, done = told(sent(client, silence.getvalue(), stream="true"))
+        assert (segment["text"], segment["end"], done["text"]) == ("", 0.5, "")
         assert figure(client, r"work_seconds_total\{.*\}") == 0
 
 

@@ -1,0 +1,315 @@
+// The page of `dragoman serve`: texts by LibreTranslate's routes, recordings by OpenAI's, as streams.
+
+const at = (id) => document.getElementById(id);
+const names = new Intl.DisplayNames(["en"], { type: "language", fallback: "code" });
+let key = "";
+let models = [];
+let languages = [];
+let stopping = null;
+
+class Failed extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+async function ask(path, options = {}) {
+  const headers = { ...options.headers, ...(key && { Authorization: `Bearer ${key}` }) };
+  const answer = await fetch(path, { ...options, headers });
+  if (!answer.ok) {
+    const body = await answer.json().catch(() => ({}));
+    throw new Failed(answer.status, body.error?.message ?? body.error ?? `the server answered ${answer.status}`);
+  }
+  return answer;
+}
+
+function tell(error) {
+  const told = error instanceof Failed || !(error instanceof TypeError) ? error.message : "The server cannot be reached.";
+  at("problem").textContent = error.name === "AbortError" ? "" : told;
+  at("problem").hidden = !at("problem").textContent;
+}
+
+function named(code) {
+  try {
+    return names.of(code);
+  } catch {
+    return code; // one of a model's own
+  }
+}
+
+function choices(select, pairs) {
+  const before = select.value;
+  select.replaceChildren(...pairs.map(([value, label]) => new Option(label, value)));
+  if (pairs.some(([value]) => value === before)) select.value = before;
+}
+
+// -- what the server has ------------------------------------------------------
+
+async function enter() {
+  tell(new Failed(0, ""));
+  try {
+    models = (await (await ask("v1/models")).json()).data;
+    languages = await (await ask("languages")).json();
+  } catch (error) {
+    if (error.status === 401) at("door").hidden = false;
+    if (error.status !== 401 || key) tell(error);
+    return;
+  }
+  at("door").hidden = true;
+  at("text").hidden = !languages.length;
+  choices(at("source"), [["auto", "Detect the language"], ...languages.map(({ code }) => [code, named(code)])]);
+  if (languages.length === 1) at("source").value = languages[0].code;
+  showTargets();
+  showTasks();
+}
+
+function showTargets() {
+  const source = at("source").value;
+  const known = languages.filter(({ code }) => source === "auto" || code === source).flatMap(({ targets }) => targets);
+  choices(at("target"), [...new Set(known)].map((code) => [code, named(code)]));
+}
+
+const speechTasks = () =>
+  models.flatMap(({ id, tasks }) => tasks.filter(({ reads }) => reads === "speech").map((task) => ({ model: id, ...task })));
+
+function showTasks() {
+  const tasks = speechTasks();
+  at("speech").hidden = !tasks.length;
+  const several = new Set(tasks.map(({ model }) => model)).size > 1;
+  choices(at("task"), tasks.flatMap((task) => {
+    const of = several ? ` (${task.model})` : "";
+    if (task.writes === "transcript") return [[JSON.stringify([task.model, ""]), `What is said${of}`]];
+    return task.target_languages.map((code) => [JSON.stringify([task.model, code]), `${named(code)}${of}`]);
+  }));
+  showSpoken();
+}
+
+function showSpoken() {
+  if (!at("task").value) return;
+  const [model] = JSON.parse(at("task").value);
+  const codes = [...new Set(speechTasks().filter((task) => task.model === model).flatMap((task) => task.source_languages))];
+  choices(at("spoken"), codes.map((code) => [code, named(code)]));
+}
+
+// -- texts --------------------------------------------------------------------
+
+async function translate() {
+  stopping?.abort();
+  stopping = new AbortController();
+  at("said").textContent = "Translating…";
+  at("copy").disabled = true;
+  try {
+    const body = JSON.stringify({ q: at("words").value, source: at("source").value, target: at("target").value, api_key: key });
+    const headers = { "Content-Type": "application/json" };
+    const answer = await (await ask("translate", { method: "POST", headers, body, signal: stopping.signal })).json();
+    at("translation").value = answer.translatedText;
+    at("translation").lang = at("target").value;
+    const found = answer.detectedLanguage?.language;
+    at("said").textContent = found ? `Translated from ${named(found)}.` : "Translated.";
+    at("copy").disabled = false;
+    tell(new Failed(0, ""));
+  } catch (error) {
+    if (error.name !== "AbortError") at("said").textContent = "";
+    tell(error);
+  }
+}
+
+// -- recordings ---------------------------------------------------------------
+
+let recording = null; // a file with a name
+let cues = [];
+
+function take(file) {
+  recording = file;
+  at("write").disabled = !file;
+  if (!file) return;
+  URL.revokeObjectURL(at("player").src);
+  at("player").src = URL.createObjectURL(file);
+  at("player").hidden = false;
+}
+
+function clock(seconds) {
+  const whole = Math.floor(seconds);
+  const parts = [Math.floor(whole / 60) % 60, whole % 60].map((part) => String(part).padStart(2, "0"));
+  return [...(whole >= 3600 ? [Math.floor(whole / 3600)] : []), ...parts].join(":");
+}
+
+function showCue({ start, end, text }) {
+  const item = document.createElement("li");
+  const button = document.createElement("button");
+  const time = document.createElement("time");
+  const words = document.createElement("span");
+  [time.textContent, words.textContent] = [clock(start), text];
+  button.type = "button";
+  button.append(time, words);
+  button.addEventListener("click", () => {
+    at("player").currentTime = start;
+    at("player").play();
+  });
+  item.append(button);
+  at("cues").append(item);
+  cues.push({ start, end, item });
+}
+
+async function* eventsOf(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let waiting = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    waiting += value;
+    const whole = waiting.split("\n\n");
+    waiting = whole.pop();
+    for (const event of whole) yield JSON.parse(event.slice(event.indexOf("data: ") + 6));
+  }
+}
+
+function showProgress({ end, duration }, began) {
+  const share = Math.min(1, end / duration);
+  at("bar").value = share;
+  const left = ((Date.now() - began) / 1000) * (1 / share - 1);
+  at("left").textContent = share < 1 ? `${clock(end)} of ${clock(duration)}, ${clock(Math.ceil(left))} left` : "";
+}
+
+function offer(id, text, kind, ending) {
+  URL.revokeObjectURL(at(id).href);
+  at(id).href = URL.createObjectURL(new Blob([text], { type: kind }));
+  at(id).download = recording.name.replace(/\.[^.]*$/, "") + ending;
+}
+
+async function write() {
+  const [model, to] = JSON.parse(at("task").value);
+  const form = new FormData();
+  const fields = { model, language: at("spoken").value, stream: "true", ...(to && { to }), file: recording };
+  for (const [name, value] of Object.entries(fields)) form.append(name, value);
+  stopping?.abort();
+  stopping = new AbortController();
+  cues = [];
+  at("cues").replaceChildren();
+  at("cues").lang = to || at("spoken").value;
+  at("bar").removeAttribute("value");
+  at("left").textContent = "Sending the recording…";
+  for (const [id, hidden] of [["work", false], ["stop", false], ["write", true], ["downloads", true]]) at(id).hidden = hidden;
+  tell(new Failed(0, ""));
+  try {
+    const route = to ? "v1/audio/translations" : "v1/audio/transcriptions";
+    const answer = await ask(route, { method: "POST", body: form, signal: stopping.signal });
+    const began = Date.now();
+    let done = null;
+    for await (const event of eventsOf(answer.body)) {
+      if (event.type === "error") throw new Failed(500, event.error.message);
+      if (event.type === "transcript.text.done") done = event;
+      if (event.type === "transcript.text.segment") {
+        if (event.text) showCue(event);
+        showProgress(event, began);
+      }
+    }
+    if (!done) throw new Failed(500, "The answer ended too early.");
+    offer("srt", done.srt, "application/x-subrip", ".srt");
+    offer("vtt", done.vtt, "text/vtt", ".vtt");
+    offer("plain", `${done.text}\n`, "text/plain", ".txt");
+    at("downloads").hidden = false;
+  } catch (error) {
+    tell(error);
+  }
+  for (const [id, hidden] of [["work", true], ["stop", true], ["write", false]]) at(id).hidden = hidden;
+}
+
+// -- the microphone -----------------------------------------------------------
+
+let microphone = null;
+
+function wave(chunks, rate) {
+  const samples = chunks.reduce((sum, chunk) => sum + chunk.length, 0);
+  const view = new DataView(new ArrayBuffer(44 + 2 * samples));
+  const tag = (place, word) => [...word].forEach((sign, number) => view.setUint8(place + number, sign.charCodeAt(0)));
+  tag(0, "RIFF");
+  view.setUint32(4, 36 + 2 * samples, true);
+  tag(8, "WAVEfmt ");
+  view.setUint32(16, 16, true); // PCM, one channel, 16 bits
+  view.setUint16(20, 1, true);
+  view.setUint16(22, 1, true);
+  view.setUint32(24, rate, true);
+  view.setUint32(28, 2 * rate, true);
+  view.setUint16(32, 2, true);
+  view.setUint16(34, 16, true);
+  tag(36, "data");
+  view.setUint32(40, 2 * samples, true);
+  let place = 44;
+  for (const chunk of chunks)
+    for (const sample of chunk) {
+      view.setInt16(place, Math.max(-1, Math.min(1, sample)) * 32767, true);
+      place += 2;
+    }
+  return new File([view], "microphone.wav", { type: "audio/wav" });
+}
+
+async function record() {
+  if (microphone) {
+    const { stream, context, chunks } = microphone;
+    microphone = null;
+    stream.getTracks().forEach((track) => track.stop());
+    await context.close();
+    at("microphone").textContent = "Record";
+    take(wave(chunks, context.sampleRate));
+    return;
+  }
+  try {
+    const stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
+    const context = new AudioContext({ sampleRate: 16000 });
+    await context.audioWorklet.addModule("recorder.js");
+    const recorder = new AudioWorkletNode(context, "recorder", { numberOfOutputs: 0 });
+    const chunks = [];
+    recorder.port.onmessage = ({ data }) => chunks.push(data);
+    context.createMediaStreamSource(stream).connect(recorder);
+    microphone = { stream, context, chunks };
+    at("microphone").textContent = "Stop recording";
+  } catch (error) {
+    tell(new Failed(0, `The microphone cannot be used: ${error.message}`));
+  }
+}
+
+// -- hands --------------------------------------------------------------------
+
+function submitted(form, act) {
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    act();
+  });
+}
+
+submitted(at("door"), () => {
+  key = at("key").value;
+  enter();
+});
+submitted(at("text").querySelector("form"), translate);
+submitted(at("speech").querySelector("form"), write);
+at("words").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) at("text").querySelector("form").requestSubmit();
+});
+at("source").addEventListener("change", showTargets);
+at("task").addEventListener("change", showSpoken);
+at("swap").addEventListener("click", () => {
+  const [source, target] = [at("source").value, at("target").value];
+  if (![...at("source").options].some(({ value }) => value === target)) return;
+  at("source").value = target;
+  showTargets();
+  at("target").value = source === "auto" ? at("target").value : source;
+  [at("words").value, at("translation").value] = [at("translation").value, at("words").value];
+});
+at("copy").addEventListener("click", async () => {
+  await navigator.clipboard.writeText(at("translation").value);
+  at("said").textContent = "Copied.";
+});
+at("sound").addEventListener("change", () => take(at("sound").files[0]));
+at("microphone").addEventListener("click", record);
+at("stop").addEventListener("click", () => stopping?.abort());
+at("player").addEventListener("timeupdate", () => {
+  const now = at("player").currentTime;
+  for (const { start, end, item } of cues) {
+    if (start <= now && now < end) item.setAttribute("aria-current", "true");
+    else item.removeAttribute("aria-current");
+  }
+});
+enter();
