@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from dragoman import DataError, UsageError
 from dragoman.exchange.importing import import_model
-from dragoman.exchange.language_models.lm_import import PROMPT
+from dragoman.exchange.transformers_engine.lm_import import PROMPT
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.rescoring import score_rows
