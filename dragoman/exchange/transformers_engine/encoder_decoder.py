@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from dragoman.exchange.transformers_engine.causal import cache_bytes
 from dragoman.exchange.transformers_engine.library_features import LibraryFeatures
 from dragoman.exchange.transformers_engine.library_folder import library, library_model, without_tied
+from dragoman.exchange.transformers_engine.mixture import MODEL_TYPE as MIXTURE
+from dragoman.exchange.transformers_engine.mixture import check_routing, with_both_experts
 from dragoman.shared.batch import Batch, naming_longest
 from dragoman.shared.described import Described
 from dragoman.shared.errors import UsageError
@@ -49,8 +51,8 @@ class EncoderDecoderState:
             return self
         if self.cache.get_seq_length():
             self.cache.batch_repeat_interleave(beams)
-        repeated = (part.repeat_interleave(beams, dim=0) for part in (self.states, self.mask))
-        return EncoderDecoderState(self.cache, *repeated, beams)
+        states, mask = (part.repeat_interleave(beams, dim=0) for part in (self.states, self.mask))
+        return EncoderDecoderState(self.cache, states, mask, beams)
 
     def reorder(self, index: Tensor) -> EncoderDecoderState:
         """See :class:`dragoman.shared.generator.State`; all rows of a sentence attend to the same states."""
@@ -130,8 +132,9 @@ class EncoderDecoderModel(Described, nn.Module):
 
     def _read(self, tokens: Tensor, state: EncoderDecoderState) -> tuple[Tensor, EncoderDecoderState]:
         """Return logits (R, T, V) after tokens (R, T), and the state after them."""
-        encoded = library().modeling_outputs.BaseModelOutput(last_hidden_state=state.states)
-        encoded.attention_mask = state.mask  # where some models look for it
+        # A mixture of experts asks for the fields of this output, others for a mask beside the states.
+        encoded = library().modeling_outputs.MoEModelOutput(last_hidden_state=state.states)
+        encoded.attention_mask = state.mask
         read = self.lm(
             encoder_outputs=encoded,
             attention_mask=state.mask.long(),
@@ -170,7 +173,11 @@ def joined(make: Any, config: dict[str, Any], reads: list[str]) -> Any:
         config: the library's ``config.json``.
         reads: "speech", "source", or both.
     """
-    if config.get("model_type") not in BOTH:
+    kind = config.get("model_type")
+    if kind == MIXTURE:
+        check_routing(config)
+        return with_both_experts(make(TEXT_IN))
+    if kind not in BOTH:
         return make(SPEECH_IN if SPEECH in reads else TEXT_IN)
     model = make(TEXT_IN)
     if SPEECH in reads:

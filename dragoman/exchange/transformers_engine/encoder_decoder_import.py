@@ -136,7 +136,7 @@ def import_encoder_decoder(
     symbols = FAMILIES[kind](folder)
     features = LibraryFeatures(settings=extractor_settings(source)) if SPEECH in reads else None
     infos: list[dict[str, Any]] = []
-    loaded: Any = joined(partial(_opened, source, infos), config.values, reads)
+    loaded: Any = joined(partial(_opened, source, kind, infos), config.values, reads)
     rows = loaded.get_output_embeddings().weight.shape[0]
     tokenizer = tokenizer_of(folder, symbols, rows, scratch)
     with torch.device("meta"):
@@ -236,8 +236,8 @@ def tokenizer_of(folder: Opened, symbols: Symbols, rows: int, scratch: Path) -> 
     return tokenizer
 
 
-def _opened(folder: Path, infos: list[dict[str, Any]], kind: str) -> Any:
-    model, info = opened(folder, kind)
+def _opened(folder: Path, model_type: str, infos: list[dict[str, Any]], kind: str) -> Any:
+    model, info = opened(folder, kind, model_type)
     infos.append(info)
     return model
 
@@ -265,11 +265,9 @@ def _seamless(folder: Opened) -> Symbols:
     lost = [tag for tag in tags if tag not in vocabulary]
     if lost or not tags:
         raise DataError(f"{folder.folder}: its tokenizer has no symbol {(lost or ['__eng__'])[0]}")
-    wrong = [name for name, id in (listed or {}).items() if vocabulary[f"__{name}__"] != id]
-    if wrong:
-        raise DataError(
-            f"{folder.folder}: {wrong[0]} is {listed[wrong[0]]}, but {vocabulary[f'__{wrong[0]}__']} in its tokenizer"
-        )
+    for name, id in (listed or {}).items():
+        if (there := vocabulary[f"__{name}__"]) != id:
+            raise DataError(f"{folder.folder}: {name} is {shown(id)}, but {there} in its tokenizer")
     _warn(folder, tags)
     first = _start(folder)
     return Symbols(
@@ -321,9 +319,8 @@ def _canary(folder: Opened) -> Symbols:
     one, other, *_ = known
     shape = [{known[one]: SOURCE_TAG, known[other]: TARGET_TAG}.get(symbol, symbol) for symbol in prompt(one, other)]
     if shape.count(SOURCE_TAG) != 1 or shape.count(TARGET_TAG) != 1:
-        raise DataError(
-            f"{folder.folder}: the chat template names the languages {one} and {other} in {' '.join(shape)!r}"
-        )
+        said = " ".join(shape)
+        raise DataError(f"{folder.folder}: its chat template does not name {one} and {other} once each: {said!r}")
     for code in known:
         for pair in ((one, code), (code, one)):
             filled = {SOURCE_TAG: known[pair[0]], TARGET_TAG: known[pair[1]]}

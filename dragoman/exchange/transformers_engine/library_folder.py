@@ -20,6 +20,9 @@ from dragoman.shared.errors import DataError, UsageError, one_line
 REFUSED = ("auto_map", "quantization_config")
 #: Likewise, but with a usual choice in its place: the attention may be named by a kernel on the Hub.
 CHOSEN_HERE = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal", "experts_implementation")
+#: How attention is computed, by model type, where the library has not the usual way.
+ATTENTION = {"nllb-moe": "eager"}
+USUAL = "sdpa"
 #: With which the library is asked for anything.
 LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 #: With which a tokenizer here is compared with the library's.
@@ -75,21 +78,22 @@ def library_model(config: dict[str, Any], kind: str, what: str) -> Any:
     """
     check_config(config, "config")
     transformers = library()
+    named = config.get("model_type", "")
     try:
         built = transformers.AutoConfig.for_model(**plain(config))
         found = getattr(transformers, kind)
-        return found.from_config(built, attn_implementation="sdpa", trust_remote_code=False)
+        return found.from_config(built, attn_implementation=ATTENTION.get(named, USUAL), trust_remote_code=False)
     except (ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
-        named = config.get("model_type")
         raise DataError(f"transformers builds no {what} of a {named!r} ({one_line(error)})") from error
 
 
-def opened(source: Path, kind: str) -> tuple[Any, dict[str, Any]]:
+def opened(source: Path, kind: str, model_type: str = "") -> tuple[Any, dict[str, Any]]:
     """Return the model that the library reads from a folder, and what it says of the tensors.
 
     Args:
         source: the folder.
         kind: the library's class that finds the model's.
+        model_type: as the folder's configuration says it.
 
     Raises:
         DataError: if it has no safetensors.
@@ -100,7 +104,12 @@ def opened(source: Path, kind: str) -> tuple[Any, dict[str, Any]]:
     found = getattr(library(), kind)
     with quiet():
         model, info = found.from_pretrained(
-            source, use_safetensors=True, dtype="auto", output_loading_info=True, attn_implementation="sdpa", **LOCAL
+            source,
+            use_safetensors=True,
+            dtype="auto",
+            output_loading_info=True,
+            attn_implementation=ATTENTION.get(model_type, USUAL),
+            **LOCAL,
         )
     return model, info
 
