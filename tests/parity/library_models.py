@@ -59,6 +59,24 @@ def changed(folder, name, **values):
     path.write_text(json.dumps({name: value for name, value in kept.items() if value is not None}))
 
 
+def told(written, start, end, beam, forced=0):
+    """Return the tokens that ``generate`` wrote, up to the end symbol, and their score as it or a mean of its steps.
+
+    Args:
+        written: what it returned, with scores.
+        start: the number of tokens that it was given.
+        end: the symbol.
+        beam: how many outputs it kept at a time.
+        forced: the number of tokens after the start that do not end.
+    """
+    new = written.sequences[0, start:].tolist()
+    new = new[: new.index(end, forced) + 1]
+    if beam > 1:
+        return new, float(written.sequences_scores[0])
+    scores = [score[0].log_softmax(-1)[token] for score, token in zip(written.scores, new, strict=True)]
+    return new, float(sum(scores) / len(new))
+
+
 class Seamless:
     """SeamlessM4T v2 with all of its parts."""
 

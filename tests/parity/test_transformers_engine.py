@@ -20,7 +20,7 @@ from dragoman.shared.search import BeamSearch, GreedySearch, Rules
 from dragoman.shared.systems.system import System
 from dragoman.simultaneous.listening import Listener
 from dragoman.simultaneous.policies import AlignAtt, Hold
-from tests.parity.library_models import SENTENCES, Canary, Mixture, OlderSeamless, Seamless, changed, noise
+from tests.parity.library_models import SENTENCES, Canary, Mixture, OlderSeamless, Seamless, changed, noise, told
 from tests.small import refuses
 
 transformers = pytest.importorskip("transformers")
@@ -102,14 +102,8 @@ def generated(theirs, system, item, beam):
         return_dict_in_generate=True,
         output_scores=True,
     )
-    ids = written.sequences[0].tolist()
-    assert ids[: len(start)] == start
-    new = ids[len(start) :]
-    new = new[: new.index(theirs.end, forced) + 1]
-    if beam > 1:
-        return new, float(written.sequences_scores[0])
-    scores = [score[0].log_softmax(-1)[token] for score, token in zip(written.scores, new, strict=True)]
-    return new, float(sum(scores) / len(new))
+    assert written.sequences[0, : len(start)].tolist() == start
+    return told(written, len(start), theirs.end, beam, forced)
 
 
 @pytest.mark.parametrize("beam", [1, 3])

@@ -6,7 +6,7 @@ Legend: B sentences, K outputs of each, R = B x K rows, S prompt, P prefix, T to
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -61,9 +61,13 @@ class CausalModel(Described, nn.Module):
         UsageError: if the library is not installed, or the configuration asks for code or quantised weights.
     """
 
+    #: The library's class that finds a model's.
+    found_by: ClassVar[str] = "AutoModelForCausalLM"
+    lm: Any
+
     def __init__(self, *, config: dict[str, Any], ends: list[int]) -> None:
         super().__init__()
-        self.lm = library_model(config, "AutoModelForCausalLM", "language model")
+        self.lm = library_model(config, self.found_by, "language model")
         self.ends = list(ends)
         self.register_state_dict_post_hook(without_tied)
 
@@ -79,7 +83,11 @@ class CausalModel(Described, nn.Module):
         tokens = torch.stack([nn.functional.pad(row, (longest - len(row), 0)) for row in rows])
         lengths = torch.tensor([*map(len, rows)], device=tokens.device)
         mask = torch.arange(longest, device=tokens.device) >= longest - lengths[:, None]
-        return CausalState(self._read(tokens, mask, None)[1], mask)
+        return CausalState(self._read(tokens, mask, None, **self.beside(encoding))[1], mask)
+
+    def beside(self, encoding: Encoding) -> dict[str, Tensor]:
+        """Return what the library is given of B sentences when it reads their prompts, beside these."""
+        return {}
 
     def step(self, tokens: Tensor, state: CausalState) -> tuple[Tensor, CausalState]:
         """Read a token a row (R,); return logits (R, V) and the state."""
@@ -97,17 +105,23 @@ class CausalModel(Described, nn.Module):
         """Return about how many bytes of keys and values an output of ``length`` tokens has."""
         return cache_bytes(self.lm, length)
 
-    def _read(self, tokens: Tensor, mask: Tensor, cache: Any) -> tuple[Tensor, Any]:
+    def _read(self, tokens: Tensor, mask: Tensor, cache: Any, **beside: Tensor) -> tuple[Tensor, Any]:
         """Return logits of the last T tokens of rows, and keys and values of all of them.
 
         Args:
             tokens: (R, T) what has not been read.
             mask: (R, S + T) which positions hold a token.
             cache: of those before; None: nothing.
+            **beside: what else the library is given.
         """
         places = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
         read = self.lm(
-            input_ids=tokens, attention_mask=mask.long(), position_ids=places, past_key_values=cache, use_cache=True
+            input_ids=tokens,
+            attention_mask=mask.long(),
+            position_ids=places,
+            past_key_values=cache,
+            use_cache=True,
+            **beside,
         )
         logits = read.logits
         if len(self.ends) > 1:

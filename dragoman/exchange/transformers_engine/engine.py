@@ -8,6 +8,9 @@ from dragoman.exchange.huggingface.hf_reading import CONFIG, Config
 from dragoman.exchange.loaded import LoadReport
 from dragoman.exchange.transformers_engine.encoder_decoder_import import FAMILIES, import_encoder_decoder
 from dragoman.exchange.transformers_engine.lm_import import PROMPT, import_language_model
+from dragoman.exchange.transformers_engine.spoken_prompt_import import MODEL_TYPES as HEARING
+from dragoman.exchange.transformers_engine.spoken_prompt_import import PROMPT as SPOKEN
+from dragoman.exchange.transformers_engine.spoken_prompt_import import import_hearing_model
 from dragoman.shared.errors import UsageError
 from dragoman.shared.systems.system import System
 
@@ -43,10 +46,13 @@ def import_for_library(
         return import_encoder_decoder(
             source, scratch, source_languages=source_languages, target_languages=target_languages
         )
-    return import_language_model(
+    hears = kind in HEARING
+    if prompt is None:
+        prompt = SPOKEN if hears else PROMPT
+    return (import_hearing_model if hears else import_language_model)(
         source,
         scratch,
         source_languages=source_languages,
         target_languages=target_languages,
-        prompt=PROMPT if prompt is None else prompt,
+        prompt=prompt,
     )

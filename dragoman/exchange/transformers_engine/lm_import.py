@@ -69,19 +69,11 @@ def import_language_model(
     check_config(config, str(source / CONFIG))
     loaded, info = opened(source, "AutoModelForCausalLM")
     theirs = opened_tokenizer(source)
-    ends = _ends(theirs, loaded)
-    special = [str(token) for token in theirs.added_tokens_decoder.values() if token.special]
+    ends = ends_of(theirs, loaded)
     text = _rendered(theirs, prompt)
-    parts = divided(text, special)
     last = _library_ids(theirs, text, ("en", "de"), PROBES[0])[-1]
-    symbols = {part: part for part in parts if part in special}
-    symbols |= {"</s>": theirs.convert_ids_to_tokens(ends[0]), START: theirs.convert_ids_to_tokens(last)}
-    symbols |= dict.fromkeys(("<pad>", "<unk>"), _idle(theirs, special, {*ends, last}))
     rows = loaded.get_input_embeddings().num_embeddings
-    file = tokenizer_file(source, theirs, scratch)
-    tokenizer = JsonTokenizer(file=str(file), symbols=symbols, rows=rows, pieces=[START])
-    if tokenizer.size > rows:
-        raise DataError(f"{file}: has {tokenizer.size} symbols, and the model {rows} vectors")
+    parts, tokenizer = prompted(source, scratch, theirs, text, ends=ends, last=last, rows=rows)
     field = PromptField(prompt=parts, tokenizer=tokenizer)
     _compare(field, theirs, text, last)
     with torch.device("meta"):
@@ -99,7 +91,36 @@ def import_language_model(
     return system.eval(), report
 
 
-def _ends(tokenizer: Any, model: Any) -> list[int]:
+def prompted(
+    source: Path, scratch: Path, theirs: Any, text: str, *, ends: list[int], last: int, rows: int
+) -> tuple[list[str], JsonTokenizer]:
+    """Divide a prompt at its symbols; return its parts, and the tokenizer that knows these.
+
+    Args:
+        source: the folder.
+        scratch: a folder for the tokenizer's file.
+        theirs: the library's tokenizer.
+        text: the prompt as it is rendered.
+        ends: the symbols that end an output.
+        last: the id that the prompt ends with, and with which an output begins here.
+        rows: how many vectors the model has.
+
+    Raises:
+        DataError: if the tokenizer has more symbols than that, or none for padding.
+    """
+    special = [str(token) for token in theirs.added_tokens_decoder.values() if token.special]
+    parts = divided(text, special)
+    symbols = {part: part for part in parts if part in special}
+    symbols |= {"</s>": theirs.convert_ids_to_tokens(ends[0]), START: theirs.convert_ids_to_tokens(last)}
+    symbols |= dict.fromkeys(("<pad>", "<unk>"), _idle(theirs, special, {*ends, last}))
+    file = tokenizer_file(source, theirs, scratch)
+    tokenizer = JsonTokenizer(file=str(file), symbols=symbols, rows=rows, pieces=[START])
+    if tokenizer.size > rows:
+        raise DataError(f"{file}: has {tokenizer.size} symbols, and the model {rows} vectors")
+    return parts, tokenizer
+
+
+def ends_of(tokenizer: Any, model: Any) -> list[int]:
     """Return the ids that end an output: the tokenizer's first, then those of the model's settings.
 
     Raises:
