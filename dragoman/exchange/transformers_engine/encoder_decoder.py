@@ -145,24 +145,33 @@ class EncoderDecoderModel(Described, nn.Module):
         return read.logits, replace(state, cache=read.past_key_values)
 
     def _heard(self, waveforms: Padded) -> Padded:
-        """Return the encoder's states (B, S, D) of waveforms (B, N).
-
-        SeamlessM4T hears one at a time: what shortens its states there takes padding into the last one of a sound.
-        """
+        """Return the encoder's states (B, S, D) of waveforms (B, N)."""
         assert self.features is not None
-        if self.lm.config.model_type in BOTH and len(waveforms) > 1:
-            parts = [self._heard(Padded.from_sequences([row]).to(row.device)) for row in waveforms.rows()]
-            return Padded.from_sequences([state for part in parts for state in part.rows()]).to(waveforms.device)
+        if self.lm.config.model_type in BOTH:
+            return self._heard_apart(waveforms, self.features)
         heard = self.features(waveforms)
-        mask, features = heard["attention_mask"], heard["input_features"].to(self.lm.dtype)
-        if self.lm.config.model_type not in BOTH:
-            read = self.lm.get_encoder()(input_features=features, attention_mask=mask)
-            return Padded(read.last_hidden_state, read.attention_mask.long().sum(-1))
-        states = self.lm.speech_encoder(input_features=features, attention_mask=mask).last_hidden_state
-        lengths = mask.sum(-1)
-        if self.lm.config.add_adapter:
-            lengths = self.lm._compute_sub_sample_lengths_from_attention_mask(mask)
-        return Padded(states, lengths.long())
+        features = heard["input_features"].to(self.lm.dtype)
+        read = self.lm.get_encoder()(input_features=features, attention_mask=heard["attention_mask"])
+        return Padded(read.last_hidden_state, read.attention_mask.long().sum(-1))
+
+    def _heard_apart(self, waveforms: Padded, features: LibraryFeatures) -> Padded:
+        """Return the states of SeamlessM4T's encoder, which are shortened one sound at a time.
+
+        There the library takes padding into the last state of a sound, so that what is heard depends on the batch.
+        """
+        heard = [features(Padded.from_sequences([row]).to(row.device)) for row in waveforms.rows()]
+        frames = Padded.from_sequences([one["input_features"][0].to(self.lm.dtype) for one in heard])
+        masks = Padded.from_sequences([one["attention_mask"][0] for one in heard]).values
+        encoder, parts = self.lm.speech_encoder, []
+        states = encoder.encoder(encoder.feature_projection(frames.values), attention_mask=masks)
+        states = states + 0.5 * encoder.intermediate_ffn(states)
+        for row, mask, length in zip(states[:, None], masks[:, None], frames.lengths.tolist(), strict=True):
+            row, mask, count = row[:, :length], mask[:, :length], int(mask.sum())
+            if encoder.adapter is not None:
+                row = encoder.adapter(row, attention_mask=mask)
+                count = int(self.lm._compute_sub_sample_lengths_from_attention_mask(mask))
+            parts.append(encoder.inner_layer_norm(row)[0, :count])
+        return Padded.from_sequences(parts).to(waveforms.device)
 
 
 def joined(make: Any, config: dict[str, Any], reads: list[str]) -> Any:
