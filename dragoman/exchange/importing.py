@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 
 from dragoman.exchange.fairseq.fairseq_import import import_fairseq
 from dragoman.exchange.huggingface.hf_import import import_huggingface
-from dragoman.exchange.huggingface.hf_reading import is_huggingface
+from dragoman.exchange.huggingface.hf_reading import CONFIG, Config, is_huggingface
 from dragoman.exchange.huggingface.hub import fetch, own_files
 from dragoman.exchange.loaded import LoadReport
-from dragoman.exchange.transformers_engine.engine import import_for_library
+from dragoman.exchange.transformers_engine.engine import TYPES, import_for_library
 from dragoman.shared.errors import DataError, UsageError, one_line, shortened
 from dragoman.shared.systems.reading_model import ReadingModel
 
@@ -89,6 +89,8 @@ def import_model(
             elif is_huggingface(folder):
                 if dictionary or pieces:
                     raise UsageError(f"{source}: brings its own tokenizer; --dictionary and --pieces are for fairseq's")
+                if (kind := Config(folder / CONFIG).need("model_type")) in TYPES:
+                    raise UsageError(f"{source}: a {kind} is computed by transformers: add --engine transformers")
                 system, report = import_huggingface(
                     folder,
                     Path(scratch),

@@ -258,6 +258,10 @@ def test_bad_folders_are_named(tmp_path):
     refused("has no feature extractor", change=without("processor_config.json"))
     refused("the model has no symbol for es, only for en, de, fr", UsageError, target_languages=["es"])
     refused("--prompt is for language models", UsageError, prompt="{text}")
+    unread = {"blip": "and decoder-only language models", "whisper": "whisper is imported without --engine"}
+    for kind, rest in unread.items():
+        refused(f"'{kind}' is not read through transformers, only seamless_m4t.*{rest}", config={"model_type": kind})
+    refuses(UsageError, "add --engine transformers", import_model, theirs.folder, tmp_path / "out")
     numbers = {"text_decoder_lang_to_code_id": {"eng": 5}}
     refused("eng is 5, but", change=lambda folder: changed(folder, "generation_config.json", **numbers))
     refused("has 369 symbols, and the model 300 vectors", change=lambda folder: with_more_symbols(folder, 300))

@@ -30,7 +30,7 @@ BOTH = ("seamless_m4t", "seamless_m4t_v2")
 
 @dataclass
 class EncoderDecoderState:
-    """What R rows have written so far, and what they attend to.
+    """The outputs of R rows so far, and what they attend to.
 
     Attributes:
         cache: the library's: keys and values of outputs, and those of the encoder's states, once these are computed.

@@ -1,4 +1,4 @@
-"""What a model of the library transformers hears: the library's own features of a waveform.
+"""The features of waveforms that the library transformers computes for its models.
 
 Legend: B batch, N samples, T frames, F features.
 """
