@@ -47,8 +47,8 @@ def import_(
     engine: Annotated[
         str,
         typer.Option(
-            help="native, or transformers, which then computes the model: SeamlessM4T, NLLB-MoE, Canary, Qwen2-Audio, and "
-            "decoder-only language models (Qwen, Gemma, TowerInstruct); pip install 'dragoman\\[hf]'"
+            help="native, or transformers, which computes SeamlessM4T, NLLB-MoE, Canary, Qwen2-Audio, Granite, "
+            "and decoder-only language models (Qwen, Gemma, TowerInstruct); pip install 'dragoman\\[hf]'"
         ),
     ] = "native",
     prompt: Annotated[

@@ -1,4 +1,4 @@
-"""Language models of transformers that hear (Qwen2-Audio): the same prompts and outputs as there, from random weights.
+"""Language models of transformers that hear (Qwen2-Audio, Granite speech): prompts and outputs are those of there.
 
 At the longest length the library is told to force the end symbol, as our rules do; neither lets it cost anything.
 """
@@ -23,6 +23,7 @@ from tests.parity.library_models import SENTENCES, louder, noise, told
 from tests.small import refuses
 
 transformers = pytest.importorskip("transformers")
+peft = pytest.importorskip("peft")
 pytestmark = pytest.mark.parity
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>", "<|audio_bos|>", "<|AUDIO|>", "<|audio_eos|>"]
@@ -31,58 +32,114 @@ TEMPLATE = (
     "{% if part.type == 'audio' %}Audio 1: <|audio_bos|><|AUDIO|><|audio_eos|>\n{% else %}{{ part.text }}{% endif %}"
     "{% endfor %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+#: A template that knows texts only.
+PLAIN = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
 #: Seconds of a window, which make the encoder quick.
 WINDOW = 4
 LIMIT = 12
 RULES = Rules(maximum_length_extra=LIMIT, minimum_length=0, forced_free=True)
 
 
-def written(folder, template=TEMPLATE):
-    """Write a tiny model with its processor, as the library does."""
+def spoken_tokenizer():
+    """Train a tokenizer of bytes with the symbols of a chat and of a sound."""
     tokenizer = Tokenizer(models.BPE(unk_token=None))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=SPECIAL, initial_alphabet=alphabet)
     tokenizer.train_from_iterator([*SENTENCES, PROMPT] * 5, trainer)
-    fast = transformers.PreTrainedTokenizerFast(
+    return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|pad|>", extra_special_tokens=SPECIAL[4:]
     )
+
+
+def language_model(kind, rows):
+    text = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    text |= {"num_key_value_heads": 2, "vocab_size": rows, "eos_token_id": 2, "pad_token_id": 3}
+    return text | {"model_type": kind, "bos_token_id": 0, "max_position_embeddings": 512}
+
+
+def qwen(folder, template=TEMPLATE):
+    """Write a tiny Qwen2-Audio with its processor, as the library does."""
+    fast = spoken_tokenizer()
     extractor = transformers.WhisperFeatureExtractor(feature_size=16, chunk_length=WINDOW)
     transformers.Qwen2AudioProcessor(extractor, fast, chat_template=template).save_pretrained(folder)
     audio = {"d_model": 32, "encoder_layers": 2, "encoder_attention_heads": 4, "encoder_ffn_dim": 64}
     audio |= {"num_mel_bins": 16, "max_source_positions": 50 * WINDOW, "model_type": "qwen2_audio_encoder"}
-    text = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    text |= {"num_key_value_heads": 2, "vocab_size": len(fast) + 5, "eos_token_id": 2, "pad_token_id": 3}
-    text |= {"model_type": "qwen2", "bos_token_id": 0, "max_position_embeddings": 512}
+    text = language_model("qwen2", len(fast) + 5)
     torch.manual_seed(7)
     config = transformers.Qwen2AudioConfig(audio_config=audio, text_config=text, audio_token_index=5)
-    model = transformers.Qwen2AudioForConditionalGeneration(config).eval()
-    louder(model, 2, 2.5)
-    model.generation_config.eos_token_id = 2
-    model.save_pretrained(folder)
+    saved(transformers.Qwen2AudioForConditionalGeneration(config), folder)
     return folder
 
 
-@pytest.fixture(scope="module")
-def imported(tmp_path_factory):
+def granite(folder, template=PLAIN):
+    """Write a tiny Granite speech with an adapter beside its language model, as the library does."""
+    fast = spoken_tokenizer()
+    processor = transformers.GraniteSpeechProcessor(
+        transformers.GraniteSpeechFeatureExtractor(), fast, audio_token="<|AUDIO|>", chat_template=template
+    )
+    processor.save_pretrained(folder)
+    encoder = {"hidden_dim": 32, "num_layers": 2, "num_heads": 4, "context_size": 20, "max_pos_emb": 32}
+    encoder |= {"model_type": "granite_speech_encoder"}
+    projector = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64}
+    projector |= {"encoder_hidden_size": 32, "model_type": "blip_2_qformer", "cross_attention_frequency": 1}
+    text = language_model("granite", len(fast) + 5)
+    torch.manual_seed(7)
+    config = transformers.GraniteSpeechConfig(
+        text_config=text, encoder_config=encoder, projector_config=projector, audio_token_index=5
+    )
+    model = transformers.GraniteSpeechForConditionalGeneration(config)
+    saved(model, folder)
+    model.add_adapter(peft.LoraConfig(r=4, target_modules=".*language_model.*(q_proj|v_proj)"))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=0.4)
+    transformers.PreTrainedModel.save_pretrained(model, str(folder))  # the adapter alone
+    return folder
+
+
+def saved(model, folder):
+    """Write a model whose outputs differ."""
+    louder(model, 2, 2.5)
+    model.generation_config.eos_token_id = 2
+    model.eval().save_pretrained(str(folder))
+
+
+KINDS = {"qwen": qwen, "granite": granite}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def imported(request, tmp_path_factory):
     """The library's processor and model, and the same as a model folder's system."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    folder = written(tmp_path_factory.mktemp("theirs"))
+    folder = KINDS[request.param](tmp_path_factory.mktemp("theirs"))
     out = tmp_path_factory.mktemp("out") / "model"
-    report = import_model(folder, out, engine="transformers", source_languages=["en"], target_languages=["de", "fr"])
+    report = imported_from(folder, out)
     assert not report.missing and not report.unexpected and not report.reshaped
-    theirs = transformers.Qwen2AudioForConditionalGeneration.from_pretrained(folder).eval()
+    theirs = transformers.AutoModelForMultimodalLM.from_pretrained(folder).eval()
     return transformers.AutoProcessor.from_pretrained(folder), theirs, System.load(out)
+
+
+def imported_from(folder, out, **options):
+    languages = {"source_languages": ["en"], "target_languages": ["de", "fr"]}
+    return import_model(folder, out, engine="transformers", **languages, **options)
 
 
 def asked(processor, sound):
     named = PROMPT.replace("{source_language}", "English").replace("{target_language}", "German")
     content = [{"type": "audio", "audio_url": "x"}, {"type": "text", "text": named}]
-    text = processor.apply_chat_template(
-        [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
-    )
+    if isinstance(processor, transformers.GraniteSpeechProcessor):
+        content = f"<|AUDIO|>{named}"
+    said = [{"role": "user", "content": content}]
+    text = processor.apply_chat_template(said, add_generation_prompt=True, tokenize=False)
+    if isinstance(processor, transformers.GraniteSpeechProcessor):
+        return processor(text=text, audio=torch.from_numpy(sound), return_tensors="pt")
     return processor(text=text, audio=sound, sampling_rate=16000, return_tensors="pt")
 
 
@@ -165,14 +222,18 @@ def test_a_listener_ends_with_the_output_of_all_that_was_heard(imported):
 
 
 def test_bad_input_is_named(imported, tmp_path):
-    _, _, system = imported
+    processor, _, system = imported
+    if isinstance(processor, transformers.GraniteSpeechProcessor):
+        folder = granite(tmp_path / "theirs")
+        (folder / "adapter_config.json").unlink()
+        refuses(DataError, "has no adapter_config.json", imported_from, folder, tmp_path / "out")
+        return
     long = np.zeros(16000 * 5, dtype=np.float32)
     refuses(DataError, "5.00 s are more than the 4 s of a window", found, system, [long], GreedySearch(rules=RULES))
-    languages = {"source_languages": ["en"], "target_languages": ["de"], "engine": "transformers"}
 
     def refused(match, error=DataError, prompt=None, **options):
-        folder = written(tmp_path / str(len([*tmp_path.iterdir()])), **options)
-        refuses(error, match, import_model, folder, tmp_path / "out", prompt=prompt, **languages)
+        folder = qwen(tmp_path / str(len([*tmp_path.iterdir()])), **options)
+        refuses(error, match, imported_from, folder, tmp_path / "out", prompt=prompt)
         return folder
 
     refused("has no {text}", UsageError, prompt="Translate: {text}")

@@ -83,10 +83,10 @@ class CausalModel(Described, nn.Module):
         tokens = torch.stack([nn.functional.pad(row, (longest - len(row), 0)) for row in rows])
         lengths = torch.tensor([*map(len, rows)], device=tokens.device)
         mask = torch.arange(longest, device=tokens.device) >= longest - lengths[:, None]
-        return CausalState(self._read(tokens, mask, None, **self.beside(encoding))[1], mask)
+        return CausalState(self._read(tokens, mask, None, **self.beside(encoding, tokens))[1], mask)
 
-    def beside(self, encoding: Encoding) -> dict[str, Tensor]:
-        """Return what the library is given of B sentences when it reads their prompts, beside these."""
+    def beside(self, encoding: Encoding, prompts: Tensor) -> dict[str, Tensor | None]:
+        """Return what the library is given of B sentences beside their prompts (B, S), or in the place of these."""
         return {}
 
     def step(self, tokens: Tensor, state: CausalState) -> tuple[Tensor, CausalState]:
@@ -105,7 +105,7 @@ class CausalModel(Described, nn.Module):
         """Return about how many bytes of keys and values an output of ``length`` tokens has."""
         return cache_bytes(self.lm, length)
 
-    def _read(self, tokens: Tensor, mask: Tensor, cache: Any, **beside: Tensor) -> tuple[Tensor, Any]:
+    def _read(self, tokens: Tensor, mask: Tensor, cache: Any, **beside: Tensor | None) -> tuple[Tensor, Any]:
         """Return logits of the last T tokens of rows, and keys and values of all of them.
 
         Args:
@@ -115,14 +115,8 @@ class CausalModel(Described, nn.Module):
             **beside: what else the library is given.
         """
         places = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
-        read = self.lm(
-            input_ids=tokens,
-            attention_mask=mask.long(),
-            position_ids=places,
-            past_key_values=cache,
-            use_cache=True,
-            **beside,
-        )
+        given = {"input_ids": tokens, "attention_mask": mask.long(), "position_ids": places} | beside
+        read = self.lm(**given, past_key_values=cache, use_cache=True)
         logits = read.logits
         if len(self.ends) > 1:
             first, others = self.ends[0], self.ends[1:]

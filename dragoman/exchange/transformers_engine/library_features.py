@@ -6,6 +6,7 @@ Legend: B batch, N samples, T frames, F features.
 from __future__ import annotations
 
 from functools import cached_property
+from inspect import signature
 from typing import Any
 
 from torch import Tensor
@@ -47,6 +48,13 @@ class LibraryFeatures(Described):
             raise DataError(f"transformers has no feature extractor {name!r}")
         return kind.from_dict(dict(self.settings))
 
+    @cached_property
+    def _usual(self) -> dict[str, Any]:
+        """The options that all extractors are given, but for those that know them not."""
+        known = signature(self._extractor.__call__).parameters
+        usual = {"sampling_rate": SAMPLE_RATE, "return_tensors": "pt"}
+        return {name: value for name, value in usual.items() if name in known}
+
     @property
     def longest(self) -> int | None:
         """The samples of the windows that all sound is brought to; None: as long as it is."""
@@ -65,7 +73,7 @@ class LibraryFeatures(Described):
             raise TooLongError(f"{seconds[0]:.2f} s are more than the {seconds[1]:g} s of a window: divide it")
         rows = [row.float().cpu().numpy() for row in waveforms.rows()]
         try:
-            found = self._extractor(rows, sampling_rate=SAMPLE_RATE, return_tensors="pt", **options)
+            found = self._extractor(rows, **self._usual, **options)
         except (ValueError, IndexError, RuntimeError) as error:
             shortest = min(map(len, rows)) / SAMPLE_RATE
             raise DataError(

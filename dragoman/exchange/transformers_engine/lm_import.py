@@ -57,12 +57,7 @@ def import_language_model(
         UsageError: without languages or the library, for a model that needs code of its own, or a tokenizer that
             divides a prompt otherwise than at its symbols.
     """
-    if not source_languages or not target_languages:
-        raise UsageError(
-            "a language model does not say what it translates: give --source-languages, --target-languages"
-        )
-    for code in (*source_languages, *target_languages):
-        languages.check(code)
+    sources, targets = given_languages(source_languages, target_languages)
     if prompt.count(TEXT) != 1:
         raise UsageError(f"--prompt must have the place of the text, {TEXT}, once, not {prompt!r}")
     config = Config(source / CONFIG).values
@@ -83,12 +78,28 @@ def import_language_model(
         model=model,
         inputs={MEMORY: field},
         output=TextField(tokenizer=tokenizer, prefix=[START]),
-        source_languages=source_languages,
-        target_languages=target_languages,
+        source_languages=sources,
+        target_languages=targets,
     )
     report = report_of(source, model, info)
     system.origin.append(f"imported from {source.name} (transformers, {config.get('model_type')}): {report.counts}")
     return system.eval(), report
+
+
+def given_languages(source: list[str] | None, target: list[str] | None) -> tuple[list[str], list[str]]:
+    """Return the codes that a user gives.
+
+    Raises:
+        DataError: for an unknown code.
+        UsageError: without any.
+    """
+    if not source or not target:
+        raise UsageError(
+            "a language model does not say what it translates: give --source-languages, --target-languages"
+        )
+    for code in (*source, *target):
+        languages.check(code)
+    return source, target
 
 
 def prompted(

@@ -22,7 +22,7 @@ from dragoman.shared.nn.translator import MEMORY, SPEECH
 from dragoman.shared.padded import Padded
 from dragoman.shared.text.tokenizer import Tokenizer
 
-FEATURES, MASK = "input_features", "feature_attention_mask"
+FEATURES, MASK, VECTORS = "input_features", "feature_attention_mask", "vectors"
 
 
 class SpokenPrompt(Described):
@@ -63,7 +63,9 @@ class SpokenPrompt(Described):
 
 
 class HearingModel(CausalModel):
-    """Qwen2-Audio: what it "encodes" is a prompt around a sound, which is heard when the search starts.
+    """A language model that hears, such as Qwen2-Audio: what it "encodes" is a prompt, and the sound in it.
+
+    The library puts the vectors of the sounds into the prompts when it reads these.
 
     Args:
         config: the library's ``config.json``.
@@ -86,25 +88,53 @@ class HearingModel(CausalModel):
         self.prompt = prompt
 
     def encode(self, batch: Batch) -> Encoding:
-        """Return the prompts (B, S), and the features (B, F, T) of the sounds in them.
+        """Return the prompts (B, S), and what is heard of the sounds in them.
 
         Raises:
             DataError: if a sound is too long or too short, or a row lacks a language that the prompt names.
         """
         with naming_longest(batch, SPEECH):
-            heard = self.features(batch[SPEECH], padding="max_length", return_attention_mask=True)
-        mask = heard["attention_mask"]
-        _, counts = self.lm.model.audio_tower._get_feat_extract_output_lengths(mask.sum(-1))
+            heard, counts = self.heard(batch[SPEECH])
         prompts = []
-        for number, vectors in enumerate(counts.tolist()):
+        for number, vectors in enumerate(counts):
             row = {f"{side}_language": codes[number] for side, codes in batch.languages.items()}
             row["id"] = batch.ids[number] if batch.ids else str(number)
             prompts.append(torch.tensor(self.prompt.whole(row, vectors)[:-1], dtype=torch.int64))
-        ids = Padded.from_sequences(prompts, padding=self.prompt.tokenizer.pad).to(mask.device)
-        return Encoding({MEMORY: ids}, {FEATURES: heard[FEATURES], MASK: mask})
+        ids = Padded.from_sequences(prompts, padding=self.prompt.tokenizer.pad).to(batch[SPEECH].device)
+        return Encoding({MEMORY: ids}, heard)
 
-    def beside(self, encoding: Encoding) -> dict[str, Tensor]:
+    def heard(self, waveforms: Padded) -> tuple[dict[str, Tensor | Padded], list[int]]:
+        """Return the features (B, F, T) of waveforms (B, N), and how many vectors each will have."""
+        found = self.features(waveforms, padding="max_length", return_attention_mask=True)
+        mask = found["attention_mask"]
+        _, counts = self.lm.model.audio_tower._get_feat_extract_output_lengths(mask.sum(-1))
+        return {FEATURES: found[FEATURES], MASK: mask}, counts.tolist()
+
+    def beside(self, encoding: Encoding, prompts: Tensor) -> dict[str, Tensor | None]:
         """Return the features of the sounds."""
         features, mask = encoding.extras[FEATURES], encoding.extras[MASK]
         assert isinstance(features, Tensor) and isinstance(mask, Tensor)
         return {FEATURES: features.to(self.lm.dtype), MASK: mask}
+
+
+class ApartHearingModel(HearingModel):
+    """Granite speech: its encoder hears padding, so sounds are encoded one at a time, and put into the prompts here."""
+
+    def heard(self, waveforms: Padded) -> tuple[dict[str, Tensor | Padded], list[int]]:
+        """Return the vectors (B, N, D) of waveforms, and how many each has."""
+        rows = []
+        for waveform in waveforms.rows():
+            found = self.features(Padded.from_sequences([waveform]).to(waveform.device))
+            features = found[FEATURES].to(self.lm.dtype)
+            rows.append(self.lm.get_audio_features(features, return_dict=True).pooler_output[0])
+        vectors = Padded.from_sequences(rows).to(waveforms.device)
+        return {VECTORS: vectors}, vectors.lengths.tolist()
+
+    def beside(self, encoding: Encoding, prompts: Tensor) -> dict[str, Tensor | None]:
+        """Return the vectors of the prompts (B, S, D), those of sounds among them, in the place of the ids."""
+        vectors = encoding.extras[VECTORS]
+        assert isinstance(vectors, Padded)
+        sound = prompts == self.prompt.tokenizer.id(self.prompt.sound)
+        embedded = self.lm.get_input_embeddings()(prompts)
+        inputs = embedded.masked_scatter(sound[..., None], vectors.values[vectors.mask].to(embedded.dtype))
+        return {"input_ids": None, "inputs_embeds": inputs}

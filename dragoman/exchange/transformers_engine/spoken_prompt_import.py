@@ -1,4 +1,4 @@
-"""Import of a language model that hears (Qwen2-Audio), with its chat template, as a translator of speech."""
+"""Import of a language model that hears (Qwen2-Audio, Granite speech), with its chat template, as a translator."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ from dragoman.exchange.transformers_engine.library_folder import (
     quiet,
     report_of,
 )
-from dragoman.exchange.transformers_engine.lm_import import START, ends_of, prompted
+from dragoman.exchange.transformers_engine.lm_import import START, ends_of, given_languages, prompted
 from dragoman.exchange.transformers_engine.prompt import TEXT, PromptedSystem, with_languages
-from dragoman.exchange.transformers_engine.spoken_prompt import HearingModel, SpokenPrompt
+from dragoman.exchange.transformers_engine.spoken_prompt import ApartHearingModel, HearingModel, SpokenPrompt
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, UsageError, one_line
 from dragoman.shared.nn.translator import SPEECH
-from dragoman.shared.text import languages
 
-MODEL_TYPES = ("qwen2_audio",)
+GRANITE = "granite_speech"
+MODEL_TYPES = ("qwen2_audio", GRANITE)
+#: The settings of an adapter, in a file of its own.
+ADAPTER = "adapter_config.json"
 #: What it is asked, behind the sound.
 PROMPT = "Translate the {source_language} speech into {target_language}. Write the translation only."
 
@@ -61,21 +63,18 @@ def import_hearing_model(
         UsageError: without languages or the library, for a model that needs code of its own, or a tokenizer that
             divides a prompt otherwise than at its symbols.
     """
-    if not source_languages or not target_languages:
-        raise UsageError(
-            "a language model does not say what it translates: give --source-languages, --target-languages"
-        )
-    for code in (*source_languages, *target_languages):
-        languages.check(code)
+    sources, targets = given_languages(source_languages, target_languages)
     if TEXT in prompt:
         raise UsageError(f"--prompt of a model that hears has no {TEXT}: the sound comes before it, not {prompt!r}")
     config = Config(source / CONFIG).values
     check_config(config, str(source / CONFIG))
-    loaded, info = opened(source, HearingModel.found_by)
+    kind = ApartHearingModel if config.get("model_type") == GRANITE else HearingModel
+    loaded, info = opened(source, kind.found_by)
+    merge_adapters(source, loaded, config)
     with quiet():
         processor = library().AutoProcessor.from_pretrained(source, **LOCAL)
     theirs = processor.tokenizer
-    text = _rendered(processor, prompt)
+    text = _rendered(processor, prompt, apart=kind is HearingModel)
     ends = ends_of(theirs, loaded)
     last = _library_ids(theirs, text, "en", "de")[-1]
     rows = loaded.get_input_embeddings().num_embeddings
@@ -88,27 +87,56 @@ def import_hearing_model(
             raise UsageError(f"the tokenizer makes {len(wanted)} tokens of the prompt, and its parts have {len(ours)}")
     features = LibraryFeatures(settings=extractor_settings(source))
     with torch.device("meta"):
-        model = HearingModel(config=plain(config), ends=ends, features=features, prompt=asked)
+        model = kind(config=plain(config), ends=ends, features=features, prompt=asked)
     model.lm = loaded
     system = PromptedSystem(
         model=model,
         inputs={SPEECH: SpeechField()},
         output=TextField(tokenizer=tokenizer, prefix=[START]),
-        source_languages=source_languages,
-        target_languages=target_languages,
+        source_languages=sources,
+        target_languages=targets,
     )
     report = report_of(source, model, info)
     system.origin.append(f"imported from {source.name} (transformers, {config.get('model_type')}): {report.counts}")
     return system.eval(), report
 
 
-def _rendered(processor: Any, prompt: str) -> str:
+def merge_adapters(source: Path, model: Any, config: dict[str, Any]) -> None:
+    """Add low-rank adapters, which the library has put beside matrices, to these: they are on whenever sound is heard.
+
+    Raises:
+        DataError: if the settings ask for one that is not there.
+        UsageError: if peft is not installed, without which the library leaves it out.
+    """
+    if not config.get("has_lora_adapter"):
+        return
+    if not (source / ADAPTER).is_file():
+        raise DataError(f"{source}: has no {ADAPTER}, and its settings say has_lora_adapter")
+    try:
+        from peft.tuners.tuners_utils import BaseTunerLayer
+    except ImportError as error:
+        raise UsageError(f"{source}: its adapter needs peft: pip install 'dragoman[adapters]'") from error
+    for name, part in [*model.named_modules()]:
+        if isinstance(part, BaseTunerLayer):
+            part.merge()
+            model.set_submodule(name, part.get_base_layer())
+    model._hf_peft_config_loaded = False
+    model.config.has_lora_adapter = config["has_lora_adapter"] = False
+
+
+def _rendered(processor: Any, prompt: str, *, apart: bool) -> str:
     """Return the sound's symbol and the prompt as the chat template shows them, ready for the answer.
+
+    Args:
+        processor: the library's.
+        prompt: behind the sound.
+        apart: the template is given sound and text as two parts of what is said; otherwise as a text with a symbol.
 
     Raises:
         DataError: for a template that is missing, fails, or shows the sound or the prompt not once.
     """
-    said = [{"role": "user", "content": [{"type": "audio", "audio_url": "sound"}, {"type": "text", "text": prompt}]}]
+    parts = [{"type": "audio", "audio_url": "sound"}, {"type": "text", "text": prompt}]
+    said = [{"role": "user", "content": parts if apart else f"{processor.audio_token}{prompt}"}]
     try:
         text = processor.apply_chat_template(said, add_generation_prompt=True, tokenize=False)
     except Exception as error:  # whatever a template of somebody else says
