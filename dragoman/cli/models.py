@@ -47,15 +47,15 @@ def import_(
     engine: Annotated[
         str,
         typer.Option(
-            help="native, or transformers: for decoder-only language models (Qwen, Gemma, Llama, TowerInstruct), which "
-            "translate by a prompt; pip install 'dragoman\\[hf]'"
+            help="native, or transformers, which computes SeamlessM4T, NLLB-MoE, Canary, Qwen2-Audio, Granite, "
+            "and decoder-only language models (Qwen, Gemma, TowerInstruct); pip install 'dragoman\\[hf]'"
         ),
     ] = "native",
     prompt: Annotated[
         str | None,
         typer.Option(
-            help="what such a model is asked, with {text}, {source_language} and {target_language}; its chat template "
-            "is put around it; default: as TowerInstruct is asked"
+            help="what a language model is asked, with {text} (none if it hears), {source_language} and "
+            "{target_language}; its chat template is put around it; default: as TowerInstruct is asked"
         ),
     ] = None,
     overwrite: Overwrite = False,

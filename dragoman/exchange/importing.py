@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 
 from dragoman.exchange.fairseq.fairseq_import import import_fairseq
 from dragoman.exchange.huggingface.hf_import import import_huggingface
-from dragoman.exchange.huggingface.hf_reading import is_huggingface
+from dragoman.exchange.huggingface.hf_reading import CONFIG, Config, is_huggingface
 from dragoman.exchange.huggingface.hub import fetch, own_files
-from dragoman.exchange.language_models.lm_import import PROMPT, import_language_model
 from dragoman.exchange.loaded import LoadReport
+from dragoman.exchange.transformers_engine.engine import TYPES, import_for_library
 from dragoman.shared.errors import DataError, UsageError, one_line, shortened
 from dragoman.shared.systems.reading_model import ReadingModel
 
@@ -47,7 +47,7 @@ def import_model(
         pieces: what cuts text into pieces, if it is not found beside the checkpoint.
         source_languages: codes, if the checkpoint does not say them.
         target_languages: likewise.
-        engine: "native"; or "transformers", whose code then computes the model: for decoder-only language models.
+        engine: "native"; or "transformers", whose code then computes the model (see docs/from_huggingface.md).
         prompt: what such a model is asked, with ``{text}``, ``{source_language}`` and ``{target_language}``.
 
     Returns:
@@ -79,16 +79,18 @@ def import_model(
         system: ReadingModel
         with _refusals(source):
             if engine == "transformers":
-                system, report = import_language_model(
+                system, report = import_for_library(
                     folder,
                     Path(scratch),
                     source_languages=source_languages,
                     target_languages=target_languages,
-                    prompt=PROMPT if prompt is None else prompt,
+                    prompt=prompt,
                 )
             elif is_huggingface(folder):
                 if dictionary or pieces:
                     raise UsageError(f"{source}: brings its own tokenizer; --dictionary and --pieces are for fairseq's")
+                if (kind := Config(folder / CONFIG).need("model_type")) in TYPES:
+                    raise UsageError(f"{source}: a {kind} is computed by transformers: add --engine transformers")
                 system, report = import_huggingface(
                     folder,
                     Path(scratch),

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from dragoman import DataError, UsageError
 from dragoman.exchange.importing import import_model
-from dragoman.exchange.language_models.lm_import import PROMPT
+from dragoman.exchange.transformers_engine.lm_import import PROMPT
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.rescoring import score_rows
@@ -202,7 +202,9 @@ def test_bad_folders_are_named(tmp_path):
     refused("--prompt must have the place of the text", prompt="Translate this.")
     refused("the chat template fails", error=DataError, template="{{ messages[9].content.strip() }}")
     refused("the chat template shows the prompt 0 times", error=DataError, template="<|im_start|>")
-    refused("no such|builds no language model|cannot be imported", error=DataError, change={"model_type": "qwen99"})
+    refused(
+        "model_type 'qwen99' is not read through transformers, only", error=DataError, change={"model_type": "qwen99"}
+    )
     folder = written(tmp_path / "bare", "qwen3")
     refuses(
         UsageError,

@@ -33,6 +33,9 @@ from dragoman.shared.nn.translator import EncoderModel
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.systems.system import System
 
+#: The model types that are read.
+KINDS = (*FAMILIES, *T5_MODELS, *ENCODERS, *WAVEFORM_MODELS, WAV2VEC2_BERT, SPEECH_MODEL, WHISPER)
+
 
 def import_huggingface(
     source: Path,
@@ -59,8 +62,7 @@ def import_huggingface(
         UsageError: for a language that the model has no symbol for.
     """
     config = Config(source / CONFIG)
-    kinds = (*FAMILIES, *T5_MODELS, *ENCODERS, *WAVEFORM_MODELS, WAV2VEC2_BERT, SPEECH_MODEL, WHISPER)
-    kind = config.choose("model_type", {one: one for one in kinds})
+    kind = config.choose("model_type", {one: one for one in KINDS})
     if kind in (*WAVEFORM_MODELS, WAV2VEC2_BERT):
         import_encoder = import_hf_conformer if kind == WAV2VEC2_BERT else import_hf_waveform
         system, report = import_encoder(source, source_languages=source_languages)

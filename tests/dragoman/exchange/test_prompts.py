@@ -4,7 +4,7 @@ import pytest
 
 from dragoman import DataError, UsageError
 from dragoman.exchange.importing import import_model
-from dragoman.exchange.language_models.prompt import PromptField, divided
+from dragoman.exchange.transformers_engine.prompt import PromptField, divided
 from tests import small
 from tests.small import refuses
 

@@ -8,10 +8,18 @@ from typing import Any
 import torch
 
 from dragoman.exchange.huggingface.hf_reading import CONFIG, Config
-from dragoman.exchange.huggingface.hf_tokenizer import JSON
-from dragoman.exchange.language_models.causal import CHOSEN_HERE, CausalModel, check_config
-from dragoman.exchange.language_models.prompt import TEXT, PromptedSystem, PromptField, divided
 from dragoman.exchange.loaded import LoadReport
+from dragoman.exchange.transformers_engine.causal import CausalModel
+from dragoman.exchange.transformers_engine.library_folder import (
+    PROBES,
+    check_config,
+    opened,
+    opened_tokenizer,
+    plain,
+    report_of,
+    tokenizer_file,
+)
+from dragoman.exchange.transformers_engine.prompt import TEXT, PromptedSystem, PromptField, divided
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.errors import DataError, UsageError, one_line
@@ -23,8 +31,6 @@ PROMPT = (
     "Translate the following text from {source_language} into {target_language}.\n"
     "{source_language}: {text}\n{target_language}:"
 )
-#: With which a prompt is compared with the library's.
-PROBES = ("Good morning, Mr. Müller!", "x", " Two  spaces and 3.5 %\nand a line", "これは文です。")
 START = "<start>"
 
 
@@ -51,81 +57,81 @@ def import_language_model(
         UsageError: without languages or the library, for a model that needs code of its own, or a tokenizer that
             divides a prompt otherwise than at its symbols.
     """
-    if not source_languages or not target_languages:
-        raise UsageError(
-            "a language model does not say what it translates: give --source-languages, --target-languages"
-        )
-    for code in (*source_languages, *target_languages):
-        languages.check(code)
+    sources, targets = given_languages(source_languages, target_languages)
     if prompt.count(TEXT) != 1:
         raise UsageError(f"--prompt must have the place of the text, {TEXT}, once, not {prompt!r}")
     config = Config(source / CONFIG).values
     check_config(config, str(source / CONFIG))
-    if not any(source.glob("*.safetensors")):
-        raise DataError(f"{source}: has no weights in the format safetensors")
-    theirs, loaded, info = _opened(source)
-    ends = _ends(theirs, loaded)
-    special = [str(token) for token in theirs.added_tokens_decoder.values() if token.special]
+    loaded, info = opened(source, "AutoModelForCausalLM")
+    theirs = opened_tokenizer(source)
+    ends = ends_of(theirs, loaded)
     text = _rendered(theirs, prompt)
-    parts = divided(text, special)
     last = _library_ids(theirs, text, ("en", "de"), PROBES[0])[-1]
-    symbols = {part: part for part in parts if part in special}
-    symbols |= {"</s>": theirs.convert_ids_to_tokens(ends[0]), START: theirs.convert_ids_to_tokens(last)}
-    symbols |= dict.fromkeys(("<pad>", "<unk>"), _idle(theirs, special, {*ends, last}))
     rows = loaded.get_input_embeddings().num_embeddings
-    file = _tokenizer_file(source, theirs, scratch)
-    tokenizer = JsonTokenizer(file=str(file), symbols=symbols, rows=rows, pieces=[START])
-    if tokenizer.size > rows:
-        raise DataError(f"{file}: has {tokenizer.size} symbols, and the model {rows} vectors")
+    parts, tokenizer = prompted(source, scratch, theirs, text, ends=ends, last=last, rows=rows)
     field = PromptField(prompt=parts, tokenizer=tokenizer)
     _compare(field, theirs, text, last)
     with torch.device("meta"):
-        model = CausalModel(config=_plain(config), ends=ends)
+        model = CausalModel(config=plain(config), ends=ends)
     model.lm = loaded
     system = PromptedSystem(
         model=model,
         inputs={MEMORY: field},
         output=TextField(tokenizer=tokenizer, prefix=[START]),
-        source_languages=source_languages,
-        target_languages=target_languages,
+        source_languages=sources,
+        target_languages=targets,
     )
-    report = LoadReport(
-        source=str(source),
-        loaded=[*model.state_dict()],
-        missing=sorted(info["missing_keys"]),
-        unexpected=sorted(info["unexpected_keys"]),
-        reshaped={name: f"{theirs} there, {ours} here" for name, theirs, ours in info["mismatched_keys"]},
-    )
-    for name, value in model.state_dict().items():
-        if not value.isfinite().all():
-            raise DataError(f"{source}: {name} holds values that are not finite numbers")
+    report = report_of(source, model, info)
     system.origin.append(f"imported from {source.name} (transformers, {config.get('model_type')}): {report.counts}")
     return system.eval(), report
 
 
-def _plain(config: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in config.items() if key not in CHOSEN_HERE}
+def given_languages(source: list[str] | None, target: list[str] | None) -> tuple[list[str], list[str]]:
+    """Return the codes that a user gives.
+
+    Raises:
+        DataError: for an unknown code.
+        UsageError: without any.
+    """
+    if not source or not target:
+        raise UsageError(
+            "a language model does not say what it translates: give --source-languages, --target-languages"
+        )
+    for code in (*source, *target):
+        languages.check(code)
+    return source, target
 
 
-def _opened(source: Path) -> tuple[Any, Any, dict[str, Any]]:
-    """Return the library's tokenizer, model and what it says of the tensors."""
-    try:
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-        from transformers.utils import logging
-    except ImportError as error:
-        raise UsageError("--engine transformers needs transformers: pip install 'dragoman[hf]'") from error
-    logging.disable_progress_bar()
-    common: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    tokenizer = AutoTokenizer.from_pretrained(source, **common)
-    if not tokenizer.is_fast:
-        raise UsageError(f"{source}: its tokenizer has no tokenizer.json")
-    loaded: Any = AutoModelForCausalLM.from_pretrained(
-        source, use_safetensors=True, dtype="auto", output_loading_info=True, attn_implementation="sdpa", **common
-    )
-    return tokenizer, *loaded
+def prompted(
+    source: Path, scratch: Path, theirs: Any, text: str, *, ends: list[int], last: int, rows: int
+) -> tuple[list[str], JsonTokenizer]:
+    """Divide a prompt at its symbols; return its parts, and the tokenizer that knows these.
+
+    Args:
+        source: the folder.
+        scratch: a folder for the tokenizer's file.
+        theirs: the library's tokenizer.
+        text: the prompt as it is rendered.
+        ends: the symbols that end an output.
+        last: the id that the prompt ends with, and with which an output begins here.
+        rows: how many vectors the model has.
+
+    Raises:
+        DataError: if the tokenizer has more symbols than that, or none for padding.
+    """
+    special = [str(token) for token in theirs.added_tokens_decoder.values() if token.special]
+    parts = divided(text, special)
+    symbols = {part: part for part in parts if part in special}
+    symbols |= {"</s>": theirs.convert_ids_to_tokens(ends[0]), START: theirs.convert_ids_to_tokens(last)}
+    symbols |= dict.fromkeys(("<pad>", "<unk>"), _idle(theirs, special, {*ends, last}))
+    file = tokenizer_file(source, theirs, scratch)
+    tokenizer = JsonTokenizer(file=str(file), symbols=symbols, rows=rows, pieces=[START])
+    if tokenizer.size > rows:
+        raise DataError(f"{file}: has {tokenizer.size} symbols, and the model {rows} vectors")
+    return parts, tokenizer
 
 
-def _ends(tokenizer: Any, model: Any) -> list[int]:
+def ends_of(tokenizer: Any, model: Any) -> list[int]:
     """Return the ids that end an output: the tokenizer's first, then those of the model's settings.
 
     Raises:
@@ -188,11 +194,3 @@ def _compare(field: PromptField, theirs: Any, text: str, last: int) -> None:
                     f"the tokenizer makes {len(wanted)} tokens of the prompt around {probe!r}, and its parts have "
                     f"{len(ours)}: give a --prompt whose text ends with a line"
                 )
-
-
-def _tokenizer_file(source: Path, tokenizer: Any, scratch: Path) -> Path:
-    """Return the file with the tokenizer: the folder's own, or what the library makes of the folder's others."""
-    if not (source / JSON).is_file():
-        tokenizer.backend_tokenizer.save(str(scratch / JSON))
-        return scratch / JSON
-    return source / JSON

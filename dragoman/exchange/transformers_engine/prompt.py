@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class PromptField(TextField):
             if part in self.tokenizer.symbols:
                 ids.append(self.tokenizer.id(part))
             else:
-                ids += self.tokenizer.encode(self._named(part, row).replace(TEXT, text))
+                ids += self.tokenizer.encode(with_languages(part, row).replace(TEXT, text))
         return ids
 
     def length(self, row: Row) -> int:
@@ -74,15 +75,20 @@ class PromptField(TextField):
         counts = (-1 if row.get(self.column) is None else self.length(row) for row in rows)
         return np.fromiter(counts, dtype=np.int64, count=len(rows))
 
-    def _named(self, part: str, row: Row) -> str:
-        """Return a part of the prompt with the names of the row's languages."""
-        for place in (SOURCE, TARGET):
-            if place in part:
-                code = row.get(place.strip("{}"))
-                if not code:
-                    raise DataError(f"row {row.get('id')!r} has no {place.strip('{}')}, which the prompt names")
-                part = part.replace(place, languages.name(code))
-        return part
+
+def with_languages(part: str, row: Mapping[str, Any]) -> str:
+    """Return a part of a prompt with the names of a row's languages.
+
+    Raises:
+        DataError: if the row lacks a language that the prompt names.
+    """
+    for place in (SOURCE, TARGET):
+        if place in part:
+            code = row.get(place.strip("{}"))
+            if not code:
+                raise DataError(f"row {row.get('id')!r} has no {place.strip('{}')}, which the prompt names")
+            part = part.replace(place, languages.name(code))
+    return part
 
 
 class PromptedSystem(System):

@@ -6,54 +6,17 @@ Legend: B sentences, K outputs of each, R = B x K rows, S prompt, P prefix, T to
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from dragoman.exchange.transformers_engine.library_folder import library_model, without_tied
 from dragoman.shared.batch import Batch
 from dragoman.shared.described import Described
-from dragoman.shared.errors import DataError, UsageError, one_line
 from dragoman.shared.generator import Encoding, check_fork, kept_sentences
 from dragoman.shared.nn.translator import MEMORY
 from dragoman.shared.padded import Padded
-
-#: Of a configuration: what would have the library fetch code, or store weights in a form of somebody else.
-REFUSED = ("auto_map", "quantization_config")
-#: Likewise, but with a usual choice in its place: the attention may be named by a kernel on the Hub.
-CHOSEN_HERE = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal", "experts_implementation")
-
-
-def check_config(config: dict[str, Any], place: str) -> None:
-    """Refuse a configuration that needs code of its own, or weights that are stored in few bits.
-
-    Raises:
-        UsageError: naming the key.
-    """
-    for key in REFUSED:
-        if config.get(key):
-            raise UsageError(f"{place}: {key} is refused: no code of a model is run, and weights are plain tensors")
-
-
-def library_model(config: dict[str, Any]) -> Any:
-    """Return the model that the library builds of a configuration, without weights.
-
-    Raises:
-        DataError: if the library knows no such language model.
-        UsageError: if the library is not installed, or the configuration is refused.
-    """
-    check_config(config, "config")
-    try:
-        from transformers import AutoConfig, AutoModelForCausalLM
-    except ImportError as error:
-        raise UsageError("this model needs transformers: pip install 'dragoman[hf]'") from error
-    plain = {key: value for key, value in config.items() if key not in CHOSEN_HERE}
-    try:
-        built = AutoConfig.for_model(**plain)
-        return AutoModelForCausalLM.from_config(built, attn_implementation="sdpa", trust_remote_code=False)
-    except (ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
-        kind = config.get("model_type")
-        raise DataError(f"transformers builds no language model of a {kind!r} ({one_line(error)})") from error
 
 
 @dataclass
@@ -98,11 +61,15 @@ class CausalModel(Described, nn.Module):
         UsageError: if the library is not installed, or the configuration asks for code or quantised weights.
     """
 
+    #: The library's class that finds a model's.
+    found_by: ClassVar[str] = "AutoModelForCausalLM"
+    lm: Any
+
     def __init__(self, *, config: dict[str, Any], ends: list[int]) -> None:
         super().__init__()
-        self.lm = library_model(config)
+        self.lm = library_model(config, self.found_by, "language model")
         self.ends = list(ends)
-        self.register_state_dict_post_hook(_without_tied)
+        self.register_state_dict_post_hook(without_tied)
 
     def encode(self, batch: Batch) -> Encoding:
         """Return the prompts (B, S) themselves: they are read when a search starts."""
@@ -116,7 +83,11 @@ class CausalModel(Described, nn.Module):
         tokens = torch.stack([nn.functional.pad(row, (longest - len(row), 0)) for row in rows])
         lengths = torch.tensor([*map(len, rows)], device=tokens.device)
         mask = torch.arange(longest, device=tokens.device) >= longest - lengths[:, None]
-        return CausalState(self._read(tokens, mask, None)[1], mask)
+        return CausalState(self._read(tokens, mask, None, **self.beside(encoding, tokens))[1], mask)
+
+    def beside(self, encoding: Encoding, prompts: Tensor) -> dict[str, Tensor | None]:
+        """Return what the library is given of B sentences beside their prompts (B, S), or in the place of these."""
+        return {}
 
     def step(self, tokens: Tensor, state: CausalState) -> tuple[Tensor, CausalState]:
         """Read a token a row (R,); return logits (R, V) and the state."""
@@ -132,23 +103,20 @@ class CausalModel(Described, nn.Module):
 
     def state_bytes(self, length: int) -> int:
         """Return about how many bytes of keys and values an output of ``length`` tokens has."""
-        config = self.lm.config.get_text_config()
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        return int(2 * config.num_hidden_layers * heads * width * length * self.lm.dtype.itemsize)
+        return cache_bytes(self.lm, length)
 
-    def _read(self, tokens: Tensor, mask: Tensor, cache: Any) -> tuple[Tensor, Any]:
+    def _read(self, tokens: Tensor, mask: Tensor, cache: Any, **beside: Tensor | None) -> tuple[Tensor, Any]:
         """Return logits of the last T tokens of rows, and keys and values of all of them.
 
         Args:
             tokens: (R, T) what has not been read.
             mask: (R, S + T) which positions hold a token.
             cache: of those before; None: nothing.
+            **beside: what else the library is given.
         """
         places = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
-        read = self.lm(
-            input_ids=tokens, attention_mask=mask.long(), position_ids=places, past_key_values=cache, use_cache=True
-        )
+        given = {"input_ids": tokens, "attention_mask": mask.long(), "position_ids": places} | beside
+        read = self.lm(**given, past_key_values=cache, use_cache=True)
         logits = read.logits
         if len(self.ends) > 1:
             first, others = self.ends[0], self.ends[1:]
@@ -157,9 +125,9 @@ class CausalModel(Described, nn.Module):
         return logits, read.past_key_values
 
 
-def _without_tied(module: nn.Module, tensors: dict[str, Tensor], prefix: str, metadata: Any) -> None:
-    """Leave out of a state dict what is the embedding under a second name."""
-    first = {name for name, _ in module.named_parameters()}
-    for name, _ in module.named_parameters(remove_duplicate=False):
-        if name not in first:
-            tensors.pop(prefix + name, None)
+def cache_bytes(model: Any, length: int) -> int:
+    """Return about how many bytes of keys and values an output of ``length`` tokens has in a model of the library."""
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return int(2 * config.num_hidden_layers * heads * width * length * model.dtype.itemsize)

@@ -1,0 +1,1 @@
+"""Translators that the library transformers computes, behind the interface of this project's searches."""

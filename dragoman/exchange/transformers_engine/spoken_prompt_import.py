@@ -1,0 +1,153 @@
+"""Import of a language model that hears (Qwen2-Audio, Granite speech), with its chat template, as a translator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dragoman.exchange.huggingface.hf_reading import CONFIG, Config
+from dragoman.exchange.loaded import LoadReport
+from dragoman.exchange.transformers_engine.encoder_decoder_import import extractor_settings
+from dragoman.exchange.transformers_engine.library_features import LibraryFeatures
+from dragoman.exchange.transformers_engine.library_folder import (
+    LOCAL,
+    check_config,
+    library,
+    opened,
+    plain,
+    quiet,
+    report_of,
+)
+from dragoman.exchange.transformers_engine.lm_import import START, ends_of, given_languages, prompted
+from dragoman.exchange.transformers_engine.prompt import TEXT, PromptedSystem, with_languages
+from dragoman.exchange.transformers_engine.spoken_prompt import ApartHearingModel, HearingModel, SpokenPrompt
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.errors import DataError, UsageError, one_line
+from dragoman.shared.nn.translator import SPEECH
+
+GRANITE = "granite_speech"
+MODEL_TYPES = ("qwen2_audio", GRANITE)
+#: The settings of an adapter, in a file of its own.
+ADAPTER = "adapter_config.json"
+#: What it is asked, behind the sound.
+PROMPT = "Translate the {source_language} speech into {target_language}. Write the translation only."
+
+
+def import_hearing_model(
+    source: Path,
+    scratch: Path,
+    *,
+    source_languages: list[str] | None,
+    target_languages: list[str] | None,
+    prompt: str,
+) -> tuple[PromptedSystem, LoadReport]:
+    """Read a folder of a language model that hears, in Hugging Face's layout.
+
+    The chat template is rendered once, here, in the sandbox of transformers; the model folder holds what came out.
+
+    Args:
+        source: the folder; its weights are safetensors.
+        scratch: a folder for the tokenizer's file, needed until the system is saved.
+        source_languages: codes of what it is to translate from.
+        target_languages: codes of what it is to translate into.
+        prompt: what it is asked behind the sound, with ``{source_language}`` and ``{target_language}``.
+
+    Returns:
+        The system, and the report of what was loaded and what was not.
+
+    Raises:
+        DataError: if something is missing, or the chat template fails.
+        UsageError: without languages or the library, for a model that needs code of its own, or a tokenizer that
+            divides a prompt otherwise than at its symbols.
+    """
+    sources, targets = given_languages(source_languages, target_languages)
+    if TEXT in prompt:
+        raise UsageError(f"--prompt of a model that hears has no {TEXT}: the sound comes before it, not {prompt!r}")
+    config = Config(source / CONFIG).values
+    check_config(config, str(source / CONFIG))
+    kind = ApartHearingModel if config.get("model_type") == GRANITE else HearingModel
+    loaded, info = opened(source, kind.found_by)
+    merge_adapters(source, loaded, config)
+    with quiet():
+        processor = library().AutoProcessor.from_pretrained(source, **LOCAL)
+    theirs = processor.tokenizer
+    text = _rendered(processor, prompt, apart=kind is HearingModel)
+    ends = ends_of(theirs, loaded)
+    last = _library_ids(theirs, text, "en", "de")[-1]
+    rows = loaded.get_input_embeddings().num_embeddings
+    parts, tokenizer = prompted(source, scratch, theirs, text, ends=ends, last=last, rows=rows)
+    asked = SpokenPrompt(prompt=parts, tokenizer=tokenizer, sound=processor.audio_token)
+    for pair in (("en", "de"), ("ja", "fi")):
+        ours = asked.whole({"source_language": pair[0], "target_language": pair[1]}, 1)
+        wanted = _library_ids(theirs, text, *pair)
+        if ours != wanted or ours[-1] != last:
+            raise UsageError(f"the tokenizer makes {len(wanted)} tokens of the prompt, and its parts have {len(ours)}")
+    features = LibraryFeatures(settings=extractor_settings(source))
+    with torch.device("meta"):
+        model = kind(config=plain(config), ends=ends, features=features, prompt=asked)
+    model.lm = loaded
+    system = PromptedSystem(
+        model=model,
+        inputs={SPEECH: SpeechField()},
+        output=TextField(tokenizer=tokenizer, prefix=[START]),
+        source_languages=sources,
+        target_languages=targets,
+    )
+    report = report_of(source, model, info)
+    system.origin.append(f"imported from {source.name} (transformers, {config.get('model_type')}): {report.counts}")
+    return system.eval(), report
+
+
+def merge_adapters(source: Path, model: Any, config: dict[str, Any]) -> None:
+    """Add low-rank adapters, which the library has put beside matrices, to these: they are on whenever sound is heard.
+
+    Raises:
+        DataError: if the settings ask for one that is not there.
+        UsageError: if peft is not installed, without which the library leaves it out.
+    """
+    if not config.get("has_lora_adapter"):
+        return
+    if not (source / ADAPTER).is_file():
+        raise DataError(f"{source}: has no {ADAPTER}, and its settings say has_lora_adapter")
+    try:
+        from peft.tuners.tuners_utils import BaseTunerLayer
+    except ImportError as error:
+        raise UsageError(f"{source}: its adapter needs peft: pip install 'dragoman[adapters]'") from error
+    for name, part in [*model.named_modules()]:
+        if isinstance(part, BaseTunerLayer):
+            part.merge()
+            model.set_submodule(name, part.get_base_layer())
+    model._hf_peft_config_loaded = False
+    model.config.has_lora_adapter = config["has_lora_adapter"] = False
+
+
+def _rendered(processor: Any, prompt: str, *, apart: bool) -> str:
+    """Return the sound's symbol and the prompt as the chat template shows them, ready for the answer.
+
+    Args:
+        processor: the library's.
+        prompt: behind the sound.
+        apart: the template is given sound and text as two parts of what is said; otherwise as a text with a symbol.
+
+    Raises:
+        DataError: for a template that is missing, fails, or shows the sound or the prompt not once.
+    """
+    parts = [{"type": "audio", "audio_url": "sound"}, {"type": "text", "text": prompt}]
+    said = [{"role": "user", "content": parts if apart else f"{processor.audio_token}{prompt}"}]
+    try:
+        text = processor.apply_chat_template(said, add_generation_prompt=True, tokenize=False)
+    except Exception as error:  # whatever a template of somebody else says
+        raise DataError(f"the chat template fails ({type(error).__name__}: {one_line(error)})") from error
+    for part in (processor.audio_token, prompt):
+        if text.count(part) != 1:
+            raise DataError(f"the chat template shows {part!r} {text.count(part)} times: {text!r}")
+    return str(text)
+
+
+def _library_ids(tokenizer: Any, text: str, source: str, target: str) -> list[int]:
+    """Return the ids that the library makes of a rendered prompt."""
+    full = with_languages(text, {"source_language": source, "target_language": target})
+    return [*tokenizer(full, add_special_tokens=False)["input_ids"]]
