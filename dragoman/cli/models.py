@@ -1,4 +1,4 @@
-"""The commands that import, trim, export and share models. Like main.py, it imports nothing heavy at the top."""
+"""The commands that import, trim, extend, export and share models. Like main.py, it imports nothing heavy at the top."""
 
 from __future__ import annotations
 
@@ -105,6 +105,27 @@ def trim(
 
     _check_free(out, overwrite)
     print(f"{out}: {trim_model(model, manifests, out)}")
+
+
+@models.command(rich_help_panel=PANEL)
+def extend(
+    model: Annotated[Path, typer.Argument(help="folder of a model, or of a run")],
+    language: Annotated[str, typer.Option(help="code of the new language")],
+    like: Annotated[str, typer.Option(help="code of a related language of the model, with whose symbol it begins")],
+    text: Annotated[Path, typer.Option(help="text file in the new language, a sentence per line")],
+    out: Annotated[Path, typer.Option(help="model folder to write")],
+    pieces: Annotated[int, typer.Option(min=1, help="number of pieces to learn from the text")] = 2000,
+    overwrite: Overwrite = False,
+) -> None:
+    """Add a language to a translator: pieces for its text, and its symbol; then fine-tune it.
+
+    Pieces that the vocabulary lacks begin as the mean of the old pieces that they consist of, the symbol as that of the
+    related language. Texts in all other languages are tokenised as before, and the logits of old symbols do not change.
+    """
+    from dragoman.exchange.extending import extend as extend_model
+
+    _check_free(out, overwrite)
+    print(f"{out}: {extend_model(model, out, language=language, like=like, text=text, pieces=pieces)}")
 
 
 @models.command(rich_help_panel=PANEL)

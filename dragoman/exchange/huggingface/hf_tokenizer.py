@@ -18,6 +18,7 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 
 from dragoman.exchange.huggingface.hf_layout import OWN, own_layout
+from dragoman.exchange.vocabularies.adding import BPE, BYTE, CHARACTERS, LIVE, UNIGRAM, merges_of
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer
 from dragoman.exchange.vocabularies.segmenters import SentencePieces
 from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer
@@ -30,11 +31,6 @@ from dragoman.shared.text.tokenizer import SentencePieceTokenizer, Tokenizer
 
 JSON, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 NAMES = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>", "mask_token": "<mask>"}
-
-#: Of SentencePiece's own format: kinds of models and of pieces.
-UNIGRAM, BPE, CHARACTERS = 1, 2, 4
-NORMAL, USER_DEFINED, BYTE = 1, 4, 6
-LIVE = (NORMAL, USER_DEFINED, BYTE)
 
 #: What becomes of single characters under the rule ``nfc``.
 _CHARACTERS = ((SPACES, " "), (REMOVED, ""))
@@ -237,7 +233,7 @@ def sentencepiece_json(path: Path, rows: list[str]) -> tokenizers.Tokenizer:
         content = tokenizers.Tokenizer(models.Unigram(vocabulary, rows.index("<unk>"), fallback))
     elif kind in (BPE, CHARACTERS):
         numbers = {row: number for number, row in enumerate(rows)}
-        merges = _merges(scores) if kind == BPE else []
+        merges = merges_of(scores) if kind == BPE else []
         content = tokenizers.Tokenizer(
             models.BPE(numbers, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=fallback)
         )
@@ -259,15 +255,3 @@ def sentencepiece_json(path: Path, rows: list[str]) -> tokenizers.Tokenizer:
     symbols = [row for row in rows if row not in scores and not row.startswith("(nothing at ")]
     content.add_special_tokens([AddedToken(row, normalized=False, special=True) for row in symbols])
     return content
-
-
-def _merges(scores: dict[str, float]) -> list[tuple[str, str]]:
-    """Return the merges of a byte-pair model, which keeps only their results and their scores."""
-    places = {piece: place for place, piece in enumerate(sorted(scores, key=lambda piece: -scores[piece]))}
-    merges = [
-        (places[piece], places[piece[:cut]], places[piece[cut:]], piece[:cut], piece[cut:])
-        for piece in scores
-        for cut in range(1, len(piece))
-        if piece[:cut] in scores and piece[cut:] in scores
-    ]
-    return [(left, right) for *_, left, right in sorted(merges)]
