@@ -1,4 +1,4 @@
-"""The commands that import, trim, extend, export and share models. Like main.py, it imports nothing heavy at the top."""
+"""The commands that import, trim, extend, export and share models. Like main.py, it imports nothing heavy first."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
 """A new language in a translator that has a symbol for each of its languages: pieces for its text, and its symbol.
 
 Only texts of the new language are divided into new pieces (vocabularies/extended.py), and all old symbols keep their
-ids, vectors and logits; what a softmax over more symbols leaves for the old ones is a little less.
+ids, vectors and logits; what a softmax over more symbols leaves for the old ones is a little less. Logits are the same
+bit for bit, but for the last few old symbols: what is over when a matrix is cut into blocks may be summed in another
+order.
 
-- The vector of a new piece is the mean of the vectors of the old pieces that it is divided into; old pieces that have
-  no vector do not count, and where none has, as for a letter that was unknown, it is the mean of all vectors of the
-  table. The same holds for rows of a projection and for biases. A mean of old rows keeps the new logits between old ones
-  (Hewitt 2021, "Initializing new word embeddings for pretrained language models": the mean of all bounds the divergence
-  of the distributions by log(1 + n / V) for n new among V old symbols; Mundra et al. 2024, arXiv 2407.05841: any point
-  of the convex hull is a good beginning).
+- The vector of a new piece is the mean of the vectors of the old pieces that it is divided into. What is unknown in it
+  does not count; where all but a space is, as of a letter that was unknown, it is the mean of all vectors of the table.
+  The same holds for rows of a projection and for biases. So logits of new symbols lie between old ones (Hewitt 2021,
+  "Initializing New Word Embeddings for Pretrained Language Models", on the mean of all vectors; Mundra et al. 2024,
+  arXiv 2407.05841: any point in the convex hull of the old vectors is a good beginning).
 - The vector of the new language's symbol is that of the relative's.
 """
 
@@ -22,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.exchange.vocabularies.adding import Pieces, learned_scores, pieces_of
+from dragoman.exchange.vocabularies.adding import SPACE, Pieces, learned_scores, pieces_of
 from dragoman.exchange.vocabularies.extended import ExtendedTokenizer
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.described import Described
@@ -81,8 +82,8 @@ def extend(
         pieces: how many pieces are learned from them; those that the vocabulary has already are not added again.
 
     Raises:
-        DataError: if the text is missing, empty or not UTF-8, naming the line; if the model has the language already, or
-            lacks the relative.
+        DataError: if the text is missing, empty or not UTF-8, naming the line; if the model has the language, or lacks
+            the relative.
         UsageError: if the model has several tokenizers, or one that cannot be extended.
     """
     folder, out, text = model_folder(model), Path(out), Path(text)
@@ -182,7 +183,8 @@ class Extension:
         symbols = {name: self.old.symbol(self.old.id(name)) for name in self.old.symbols} | {tag: tag}
         self._full = self._pieces.extended(scores, [*rows, *new, tag], symbols, self.place, self.language)
         ids = {row: id for id, row in enumerate(rows) if row in self._pieces.known}
-        self.parts = [[ids[part] for part in self._pieces.split(piece) if part in ids] for piece in new]
+        divided = [[part for part in self._pieces.split(piece) if part in ids] for piece in new]
+        self.parts = [[ids[part] for part in parts if {*parts} != {SPACE}] for parts in divided]
         return len(scores), len(new), sum(len(piece) == 1 for piece in new)
 
     def tokenizer(self, old: Tokenizer) -> ExtendedTokenizer:

@@ -146,7 +146,8 @@ def trim(model: str | Path, manifests: Sequence[str | Path], out: str | Path) ->
         for row in Manifest.open(path):
             for field in fields:
                 if row.get(field.column) is not None:
-                    kept[field.tokenizer.fingerprint].update(field.encoded(field.text(row), row.get(field.language_column)))
+                    ids = field.encoded(field.text(row), row.get(field.language_column))
+                    kept[field.tokenizer.fingerprint].update(ids)
                     texts += 1
     if not texts:
         columns = ", ".join(sorted({field.column for field in fields}))

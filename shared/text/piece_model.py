@@ -57,7 +57,7 @@ def train_sentencepiece(
         DataError: if there is no text, or more characters than ``size`` has room for.
         UsageError: for an argument out of its range.
     """
-    options = {"kind": kind, "size": size, "coverage": coverage, "byte_fallback": byte_fallback}
+    options: dict[str, Any] = {"kind": kind, "size": size, "coverage": coverage, "byte_fallback": byte_fallback}
     content = trained_sentencepiece(texts, out, **options, normalisation=normalisation)
     out = Path(out)
     with replaced_file(out) as temporary:

@@ -33,9 +33,10 @@ class ExtendedTokenizer(Described, Specials):
         if isinstance(languages, str) or not languages:
             raise UsageError(f"languages must be a list of language codes, not {languages!r}")
         self.languages = [codes.check(code) for code in languages]
-        moved = [name for name in tokenizer.symbols if extended.id(name) != tokenizer.id(name)]
+        known = {*extended.symbols}
+        moved = [name for name in tokenizer.symbols if name not in known or extended.id(name) != tokenizer.id(name)]
         if extended.size < tokenizer.size or moved:
-            said = f"{' '.join(moved)} moved" if moved else f"{extended.size} ids are fewer than {tokenizer.size}"
+            said = f"not those of {' '.join(moved)}" if moved else f"{extended.size} are fewer than {tokenizer.size}"
             raise UsageError(f"a tokenizer can only be extended by one that keeps its ids: {said}")
         self.tokenizer = tokenizer
         self.extended = extended
