@@ -40,7 +40,7 @@ from dragoman.shared.text.tokenizer import Tokenizer, for_language
 
 @dataclass(frozen=True)
 class ExtensionReport:
-    """What was added to a model, and what a text of the new language is divided into.
+    """Numbers of what was added to a model, and of what a text of the new language is divided into.
 
     Attributes:
         learned: how many pieces were learned from the text.
@@ -142,7 +142,7 @@ def check_languages(system: System, tokenizer: Tokenizer, language: str, like: s
 
 
 class Extension:
-    """What is added to a tokenizer.
+    """Pieces and a symbol that are added to a tokenizer.
 
     Args:
         old: the tokenizer.

@@ -18,6 +18,7 @@ from dragoman.cli.main import app
 from dragoman.exchange.extending import extend
 from dragoman.exchange.vocabularies.adding import JsonPieces, mixed, ranked
 from dragoman.exchange.vocabularies.extended import ExtendedTokenizer
+from dragoman.shared.evaluation import scoring
 from dragoman.shared.nn.heads import CtcHead
 from dragoman.shared.systems.trimming import trim
 from dragoman.shared.text.normalise import Lowercase
@@ -178,6 +179,11 @@ def test_lengths_are_those_of_the_language(tmp_path: Path) -> None:
     assert new.output.lengths(rows).tolist() == expected
     assert new.output.lengths(Manifest.write(tmp_path / "m.arrow", rows)).tolist() == expected
     assert expected[0] != expected[1]
+    cherokee = Manifest.write(tmp_path / "c.arrow", [row for row in rows[:-1] if "Ꮷ" in row["target_text"]])
+    by_code = {code: cherokee.select([n for n, row in enumerate(cherokee) if row["target_language"] == code])
+               for code in ("mic", "de")}  # fmt: skip
+    assert scoring.TestSet(new, by_code["mic"], ["bleu"]).rewritten() is None
+    assert "cannot be written back" in str(scoring.TestSet(new, by_code["de"], ["bleu"]).rewritten())
 
 
 def test_it_goes_on(tmp_path: Path) -> None:
