@@ -141,20 +141,24 @@ def export(
         typer.Option(help="manifest to translate with both engines, to count the outputs that differ; repeatable"),
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="number of rows per manifest to compare; 0: all")] = 0,
+    like: Annotated[
+        Path | None,
+        typer.Option(help="for huggingface: folder that the model was imported from; its other files are copied"),
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Convert a model for another engine: CTranslate2 (text translators) or Hugging Face transformers.
 
-    transformers gets text translators, and encoders of waveforms (wav2vec 2.0 and its relatives). A part that the
-    engine does not support (speech with a decoder, several memories, other layers) is an error. --quantization,
-    --compare and --limit apply to ctranslate2 only.
+    transformers gets text translators, and encoders of waveforms (wav2vec 2.0 and its relatives); with --like, whatever
+    was imported and fine-tuned (Whisper, Speech2Text, w2v-BERT, T5). A part that the engine does not support (several
+    memories, other layers) is an error. --quantization, --compare and --limit apply to ctranslate2 only.
     """
     from dragoman.exchange.exporting import FORMATS
 
     if format not in FORMATS:
         raise UsageError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
     _check_free(out, overwrite)
-    FORMATS[format](model, out, quantization=quantization, compare=compare or [], limit=limit)
+    FORMATS[format](model, out, quantization=quantization, compare=compare or [], limit=limit, like=like)
 
 
 @models.command(rich_help_panel=PANEL)

@@ -85,7 +85,7 @@ vec Venetian Latn       war Waray Latn
 an Aragonese Latn       se Northern-Sami Latn   sh Serbo-Croatian Latn  wa Walloon Latn
 ab Abkhaz Cyrl          arn Mapudungun Latn     av Avar Cyrl            ce Chechen Cyrl         chr Cherokee Cher
 co Corsican Latn        cr Cree Cans            dsb Lower-Sorbian Latn  gsw Alemannic Latn      gv Manx Latn
-haw Hawaiian Latn       hsb Upper-Sorbian Latn  iu Inuktitut Cans       kl Greenlandic Latn     kok Konkani Deva
+hsb Upper-Sorbian Latn  iu Inuktitut Cans       kl Greenlandic Latn     kok Konkani Deva
 kv Komi Cyrl            kw Cornish Latn         mhr Meadow-Mari Cyrl    mic Mikmaq Latn         mwl Mirandese Latn
 myv Erzya Cyrl          nah Nahuatl Latn        nqo Nko Nkoo            nv Navajo Latn          oj Ojibwe Cans
 os Ossetian Cyrl        sah Yakut Cyrl          to Tongan Latn          ty Tahitian Latn        tyv Tuvan Cyrl
