@@ -108,7 +108,8 @@ class ByLanguage(Protocol):
 
 def for_language(tokenizer: Tokenizer, language: str | None) -> Tokenizer:
     """Return what divides texts of a language, for most tokenizers the tokenizer itself."""
-    return tokenizer.for_language(language) if isinstance(tokenizer, ByLanguage) else tokenizer
+    choose = getattr(tokenizer, "for_language", None)  # asked for each text: isinstance takes as long as dividing it
+    return tokenizer if choose is None else choose(language)
 
 
 def with_inner(outer: Any, inner: Tokenizer) -> Any:

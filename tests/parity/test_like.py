@@ -20,6 +20,7 @@ from dragoman.exchange.importing import import_model
 from dragoman.shared.batch import Batch
 from dragoman.shared.errors import DataError
 from dragoman.shared.padded import Padded
+from dragoman.shared.systems.pretrained import load
 from dragoman.shared.systems.reading_model import ReadingModel
 from tests.parity.compared import Compared
 from tests.parity.speech_models import features_of, read, same_outputs
@@ -70,8 +71,8 @@ def test_whisper(name: str, files: list[str], tmp_path: Path, compared: Compared
     compared.named("transformers", f"Whisper ({name}), trained here and exported")
     whisper.saved(name, tmp_path / "theirs")
     system = there_and_back(tmp_path / "theirs", tmp_path)
-    load = transformers.WhisperForConditionalGeneration.from_pretrained
-    old, theirs = load(tmp_path / "theirs"), load(tmp_path / "exported").eval()
+    read_by_them = transformers.WhisperForConditionalGeneration.from_pretrained
+    old, theirs = read_by_them(tmp_path / "theirs"), read_by_them(tmp_path / "exported").eval()
     theirs.model.encoder.embed_positions.requires_grad_(True)
     features = partial(whisper.features, tmp_path / "exported")
     same_outputs(system.model, theirs, files, features, [301, 5, 7, 130, 4, 9], compared)
@@ -199,7 +200,9 @@ def test_what_is_not_like_it_is_refused(lines: list[str], tmp_path: Path) -> Non
 
 def test_the_command_says_what_loads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whisper.saved("small", tmp_path / "theirs")
-    import_model(tmp_path / "theirs", tmp_path / "ours")
+    import_model(tmp_path / "theirs", tmp_path / "imported")
+    changes = {"model.encoder.recompute": True, "model.decoder.layer.dropout": 0.3}  # as own/speech_finetune
+    load(folder=str(tmp_path / "imported"), changes=changes, writes="transcript").save(tmp_path / "ours")
     given: dict[str, Any] = {"quantization": "float32", "compare": [], "limit": 0, "like": tmp_path / "theirs"}
     for _ in range(2):  # an earlier export is replaced
         export_huggingface(tmp_path / "ours", tmp_path / "out", **given)

@@ -173,8 +173,8 @@ class JsonPieces:
         self._content = from_json(path.read_bytes())
         model = self._content["model"]
         kinds = {"Unigram": "unigram", "BPE": "bpe"}
-        marked = model.get("continuing_subword_prefix") or model.get("end_of_word_suffix")
-        if model.get("type") not in kinds or marked or '"ByteLevel"' in json.dumps(self._content["pre_tokenizer"]):
+        spaced = any(SPACE in (row if isinstance(row, str) else row[0]) for row in model["vocab"])
+        if model.get("type") not in kinds or not spaced:
             raise UsageError(f"{path}: pieces of bytes or of WordPiece cannot be extended, only those with {SPACE}")
         self.kind = kinds[model["type"]]
         self._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(self._content))
