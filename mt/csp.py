@@ -155,7 +155,7 @@ class SwitchedFragment(GrowingText):
                 chosen = candidates[_draw(len(candidates), probabilities, rng)]
                 capital = begins and has_capital_of_sentence(text, start)
                 edits.append((start, end, self.lexicon.written(chosen, capital=capital)))
-        return self.field.tokenizer.encode(edited(text, edits)) if edits else word
+        return self.field.encoded(edited(text, edits), language) if edits else word
 
     def load(self) -> None:
         """Read the lexicon."""

@@ -113,7 +113,7 @@ def pieces_of(texts: Sequence[str], field: TextField, language: str | None) -> t
     pieces: list[tuple[int, int]] = []
     shares: list[float] = []
     for number, text in enumerate(texts):
-        counted = Counter(field.tokenizer.encode(apply(field.normalizers, text, language)))
+        counted = Counter(field.encoded(apply(field.normalizers, text, language), language))
         total = counted.total()
         pieces += [(number, id) for id in counted]
         shares += [count / total for count in counted.values()]

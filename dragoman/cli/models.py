@@ -1,4 +1,4 @@
-"""The commands that import, trim, export and share models. Like main.py, it imports nothing heavy at the top."""
+"""The commands that import, trim, extend, export and share models. Like main.py, it imports nothing heavy first."""
 
 from __future__ import annotations
 
@@ -108,6 +108,27 @@ def trim(
 
 
 @models.command(rich_help_panel=PANEL)
+def extend(
+    model: Annotated[Path, typer.Argument(help="folder of a model, or of a run")],
+    language: Annotated[str, typer.Option(help="code of the new language")],
+    like: Annotated[str, typer.Option(help="code of a related language of the model, with whose symbol it begins")],
+    text: Annotated[Path, typer.Option(help="text file in the new language, a sentence per line")],
+    out: Annotated[Path, typer.Option(help="model folder to write")],
+    pieces: Annotated[int, typer.Option(min=1, help="number of pieces to learn from the text")] = 2000,
+    overwrite: Overwrite = False,
+) -> None:
+    """Add a language to a translator: pieces for its text, and its symbol; then fine-tune it.
+
+    Pieces that the vocabulary lacks begin as the mean of the old pieces that they consist of, the symbol as that of the
+    related language. Texts in all other languages are tokenised as before, and the logits of old symbols do not change.
+    """
+    from dragoman.exchange.extending import extend as extend_model
+
+    _check_free(out, overwrite)
+    print(f"{out}: {extend_model(model, out, language=language, like=like, text=text, pieces=pieces)}")
+
+
+@models.command(rich_help_panel=PANEL)
 def export(
     model: Annotated[Path, typer.Argument(help="folder of a model, or of a run")],
     out: Annotated[Path, typer.Option(help="output folder")],
@@ -120,20 +141,24 @@ def export(
         typer.Option(help="manifest to translate with both engines, to count the outputs that differ; repeatable"),
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="number of rows per manifest to compare; 0: all")] = 0,
+    like: Annotated[
+        Path | None,
+        typer.Option(help="for huggingface: folder that the model was imported from; its other files are copied"),
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Convert a model for another engine: CTranslate2 (text translators) or Hugging Face transformers.
 
-    transformers gets text translators, and encoders of waveforms (wav2vec 2.0 and its relatives). A part that the
-    engine does not support (speech with a decoder, several memories, other layers) is an error. --quantization,
-    --compare and --limit apply to ctranslate2 only.
+    transformers gets text translators, and encoders of waveforms (wav2vec 2.0 and its relatives); with --like, whatever
+    was imported and fine-tuned (Whisper, Speech2Text, w2v-BERT, T5). A part that the engine does not support (several
+    memories, other layers) is an error. --quantization, --compare and --limit apply to ctranslate2 only.
     """
     from dragoman.exchange.exporting import FORMATS
 
     if format not in FORMATS:
         raise UsageError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
     _check_free(out, overwrite)
-    FORMATS[format](model, out, quantization=quantization, compare=compare or [], limit=limit)
+    FORMATS[format](model, out, quantization=quantization, compare=compare or [], limit=limit, like=like)
 
 
 @models.command(rich_help_panel=PANEL)

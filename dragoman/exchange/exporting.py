@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dragoman.exchange.ctranslate2 import CTranslate2System, export
 from dragoman.exchange.huggingface import hf_export
+from dragoman.exchange.huggingface.hf_like import export_like
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.errors import DataError, UsageError
@@ -17,7 +18,9 @@ from dragoman.shared.systems.system import System
 LINES_AT_A_TIME = 32
 
 
-def export_ctranslate2(model: Path, out: Path, *, quantization: str, compare: list[Path], limit: int) -> None:
+def export_ctranslate2(
+    model: Path, out: Path, *, quantization: str, compare: list[Path], limit: int, like: Path | None
+) -> None:
     """Write a model for CTranslate2; translate manifests with both, and say how many lines differ and how they score.
 
     Args:
@@ -26,7 +29,13 @@ def export_ctranslate2(model: Path, out: Path, *, quantization: str, compare: li
         quantization: how weights are stored.
         compare: manifests to translate.
         limit: the number of rows of each, from its beginning; 0: all.
+        like: None.
+
+    Raises:
+        UsageError: for an option of the other format.
     """
+    if like is not None:
+        raise UsageError("--like is for --format huggingface")
     manifests = {path: Manifest.open(path) for path in compare}  # whatever is wrong with them is said first
     export(model, out, quantization=quantization)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
@@ -56,7 +65,9 @@ def _evaluate(system: System, manifest: Manifest) -> Evaluation:
     )
 
 
-def export_huggingface(model: Path, out: Path, *, quantization: str, compare: list[Path], limit: int) -> None:
+def export_huggingface(
+    model: Path, out: Path, *, quantization: str, compare: list[Path], limit: int, like: Path | None
+) -> None:
     """Write a model in Hugging Face's layout, and say which class loads it.
 
     Args:
@@ -65,13 +76,14 @@ def export_huggingface(model: Path, out: Path, *, quantization: str, compare: li
         quantization: float32.
         compare: no manifests.
         limit: 0.
+        like: the folder that the model was imported from, to have its files with other weights.
 
     Raises:
         UsageError: for options of the other format.
     """
     if quantization != "float32" or compare or limit:
         raise UsageError("--quantization, --compare and --limit are for --format ctranslate2")
-    for line in hf_export.export(model, out):
+    for line in hf_export.export(model, out) if like is None else export_like(model, like, out):
         print(f"{out}: {line}")
 
 

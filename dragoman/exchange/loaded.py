@@ -25,6 +25,8 @@ class LoadReport:
         unexpected: names of the file's tensors that this model has no place for.
         reshaped: names of this model's tensors whose counterparts have another shape, with both shapes; not loaded.
         elsewhere: names of the file's tensors that are known to serve what this model is not for; not loaded.
+        names: of each of this model's tensors, the names of those that it is made of, as the importer calls them.
+        factors: by such a name, what the file's tensor was multiplied by.
     """
 
     source: str
@@ -33,6 +35,8 @@ class LoadReport:
     unexpected: list[str] = field(default_factory=list)
     reshaped: dict[str, str] = field(default_factory=dict)
     elsewhere: list[str] = field(default_factory=list)
+    names: Names = field(default_factory=dict)
+    factors: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def counts(self) -> str:
@@ -87,7 +91,7 @@ def load_renamed(module: nn.Module, tensors: Mapping[str, Tensor], names: Names,
     Raises:
         DataError: if a tensor that is to be loaded holds a value that is not a finite number.
     """
-    report, used = LoadReport(source), set()
+    report, used = LoadReport(source, names=names), set()
     for name, tensor in module.state_dict().items():
         parts = [part for part in names.get(name, ()) if part in tensors]
         used |= {*parts}

@@ -23,7 +23,7 @@ from dragoman.shared.described import Described, describe
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.ranges import PositiveInt
 from dragoman.shared.text.normalise import Normalizer, apply
-from dragoman.shared.text.tokenizer import Tokenizer
+from dragoman.shared.text.tokenizer import ByLanguage, Tokenizer, for_language
 
 #: What batching and evaluation read from: a manifest, or rows made on the spot.
 Rows = Manifest | Sequence[Row]
@@ -196,7 +196,12 @@ class TextField(Described):
 
     def pieces(self, row: Row, text: str | None = None) -> list[int]:
         """Return the ids of the text's pieces, without symbols; see :meth:`parts`."""
-        return self.tokenizer.encode(self.text(row) if text is None else text)[: self.maximum_pieces]
+        text = self.text(row) if text is None else text
+        return self.encoded(text, row.get(self.language_column))[: self.maximum_pieces]
+
+    def encoded(self, text: str, language: str | None) -> list[int]:
+        """Return the ids of all pieces of a text in a language."""
+        return for_language(self.tokenizer, language).encode(text)
 
     def inner(self, ids: list[int]) -> list[int]:
         """Return the ids of the pieces of a whole row's ids: without the symbols before and behind them."""
@@ -227,7 +232,8 @@ class TextField(Described):
             return self._framed(self._count(self.texts(rows), [row.get(self.language_column) for row in rows]))
 
         def count() -> np.ndarray:
-            languages = _strings(rows, self.language_column) if self.normalizers else [None] * len(rows)
+            differ = self.normalizers or isinstance(self.tokenizer, ByLanguage)
+            languages = _strings(rows, self.language_column) if differ else [None] * len(rows)
             try:
                 return self._count(self.texts(rows), languages)
             except DataError as error:
@@ -259,7 +265,13 @@ class TextField(Described):
         if self.normalizers:
             pairs = zip(texts, languages, strict=True)
             texts = [None if text is None else self._normalise(text, language) for text, language in pairs]
-        counts = self.tokenizer.lengths(["" if text is None else text for text in texts])
+        differ = isinstance(self.tokenizer, ByLanguage)
+        places: dict[str | None, list[int]] = {}
+        for place, language in enumerate(languages):
+            places.setdefault(language if differ else None, []).append(place)
+        counts = np.empty(len(texts), dtype=np.int64)
+        for language, chosen in places.items():
+            counts[chosen] = for_language(self.tokenizer, language).lengths([texts[place] or "" for place in chosen])
         counts[np.array([text is None for text in texts], dtype=bool)] = -1
         return counts
 

@@ -51,10 +51,11 @@ def rewritten(
         return field.parts(row)
     text = field.text(row)
     prefix, pieces, suffix = field.parts(row, text)
-    edits = rewriting(text, rng, language=row.get(field.language_column), row=row)
+    language = row.get(field.language_column)
+    edits = rewriting(text, rng, language=language, row=row)
     room = math.ceil(rewriting.growth * len(pieces))
     for count in range(len(edits), 0, -1):
-        ids = field.tokenizer.encode(edited(text, edits[:count]))
+        ids = field.encoded(edited(text, edits[:count]), language)
         if len(ids) <= room:
             return prefix, ids, suffix
     return prefix, pieces, suffix

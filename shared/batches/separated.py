@@ -50,7 +50,7 @@ class SeparatedText(TextField):
     def pieces(self, row: Row, text: str | None = None) -> list[int]:
         """Return the ids of all lines, with the separators between them."""
         lines = (self.text(row) if text is None else text).split(LINE)
-        first, *others = (self.tokenizer.encode(line) for line in lines)
+        first, *others = (self.encoded(line, row.get(self.language_column)) for line in lines)
         return (first + [id for ids in others for id in (self.separator, *ids)])[: self.maximum_pieces]
 
     def end(self, codes: Sequence[str]) -> int:

@@ -26,6 +26,7 @@ from dragoman.shared.systems.system import System
 from dragoman.shared.text import languages
 from dragoman.shared.text.normalise import apply
 from dragoman.shared.text.rewritten import rewritten
+from dragoman.shared.text.tokenizer import for_language
 
 #: Metrics that do not see what tokenizers of recognisers rewrite by design: case and punctuation.
 OF_SPEECH = {"wer", "cer"}
@@ -139,7 +140,7 @@ class TestSet:
         if not self.field.of_pieces:
             return None
         references = [apply(self.field.normalizers, line or "", self.language) for line in self.outputs.references[0]]
-        return rewritten(references, self.field.tokenizer)
+        return rewritten(references, for_language(self.field.tokenizer, self.language))
 
     def evaluate(self, shares: Sequence[dict[int, Hypothesis]], in_play: Sequence[str] = ()) -> Evaluation:
         """Score what all processes have translated, by row number, and look for what is wrong with it as a whole.

@@ -10,25 +10,24 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.described import Described
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.nesting import from_json
-from dragoman.shared.nn.symbols import SymbolArguments, SymbolRows
-from dragoman.shared.search.bans import TokenList
 from dragoman.shared.systems.model_folder import model_folder
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.systems.system import System
-from dragoman.shared.text.tokenizer import Specials, Tokenizer
+from dragoman.shared.systems.rebuilding import Rebuilding
+from dragoman.shared.text.tokenizer import Specials, Tokenizer, for_language, with_inner
 
 
 class TrimmedTokenizer(Described, Specials):
@@ -75,6 +74,10 @@ class TrimmedTokenizer(Described, Specials):
         """Return the ids of a text; pieces that were not kept are ``<unk>``."""
         unknown = self.unk
         return [self._numbers.get(id, unknown) for id in self.tokenizer.encode(text)]
+
+    def for_language(self, language: str | None) -> Tokenizer:
+        """See :class:`~dragoman.shared.text.tokenizer.ByLanguage`."""
+        return with_inner(self, for_language(self.tokenizer, language))
 
     def lengths(self, texts: Sequence[str]) -> np.ndarray:
         """Return the number of ids of each text, (texts,) int64."""
@@ -143,7 +146,8 @@ def trim(model: str | Path, manifests: Sequence[str | Path], out: str | Path) ->
         for row in Manifest.open(path):
             for field in fields:
                 if row.get(field.column) is not None:
-                    kept[field.tokenizer.fingerprint].update(field.tokenizer.encode(field.text(row)))
+                    ids = field.encoded(field.text(row), row.get(field.language_column))
+                    kept[field.tokenizer.fingerprint].update(ids)
                     texts += 1
     if not texts:
         columns = ", ".join(sorted({field.column for field in fields}))
@@ -170,15 +174,7 @@ def bytes_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-def _check_owners(system: ReadingModel, tokenizers: Mapping[str, Tokenizer]) -> None:
-    """Refuse a model that does not say to which text the symbols of a part belong."""
-    for name, part in system.named_modules():
-        for tensor in part.symbol_tensors() if isinstance(part, SymbolRows) else []:
-            if f"{name}.{tensor}" not in tokenizers:
-                raise DataError(f"{type(system.model).__name__}: does not say which text the symbols of {name} are of")
-
-
-class Trimming:
+class Trimming(Rebuilding):
     """Builds a system again with fewer symbols, and copies what is left of its parameters.
 
     Args:
@@ -187,10 +183,10 @@ class Trimming:
     """
 
     def __init__(self, kept: dict[str, set[int]], place: Path) -> None:
+        super().__init__()
         self.kept = {name: sorted(ids) for name, ids in kept.items()}
         self.place = place
-        self._owners: dict[int, Tokenizer] = {}
-        self._built: dict[int, Any] = {}
+        self._numbers = {name: {id: number for number, id in enumerate(ids)} for name, ids in self.kept.items()}
 
     def apply(self, system: ReadingModel) -> ReadingModel:
         """Return the trimmed system.
@@ -198,63 +194,32 @@ class Trimming:
         Raises:
             DataError: if the model does not say to which text the symbols of a part belong.
         """
-        self._owners = {id(part): tokenizer for _, part, tokenizer in system.symbol_parts()}
-        tokenizers = system.tokenizers_of_rows()
-        _check_owners(system, tokenizers)
-        tensors = {}
-        for name, value in system.state_dict().items():
-            tokenizer = tokenizers.get(name)
-            rows = None if tokenizer is None else torch.tensor(self.kept[tokenizer.fingerprint], device=value.device)
-            tensors[name] = value if rows is None else value.index_select(0, rows)
-        trimmed: ReadingModel = self._again(system, None)
-        trimmed.load_state_dict(tensors, assign=True)
+        trimmed = super().apply(system)
         sizes = ", ".join(str(len(ids)) for ids in self.kept.values())
         trimmed.origin = [*system.origin, f"trimmed to {sizes} symbols"]
-        return trimmed.eval()
+        return trimmed
 
-    def _again(self, value: Any, tokenizer: Tokenizer | None) -> Any:
-        """Build a described object again; ``tokenizer`` is that of the part of the model that it belongs to."""
-        if isinstance(value, list):
-            return [self._again(item, tokenizer) for item in value]
-        if isinstance(value, dict):
-            return {name: self._again(item, tokenizer) for name, item in value.items()}
-        if not isinstance(value, Described):
-            return value
-        if id(value) not in self._built:
-            self._built[id(value)] = self._changed(value, self._owners.get(id(value), tokenizer))
-        return self._built[id(value)]
+    def changes(self, fingerprint: str) -> bool:
+        """See :class:`Rebuilding`."""
+        return fingerprint in self.kept
 
-    def _changed(self, value: Described, tokenizer: Tokenizer | None) -> Described:
-        name = getattr(value, "fingerprint", None)
-        if name in self.kept and hasattr(value, "encode"):
-            return self._tokenizer(value)
-        arguments = {name: self._again(argument, tokenizer) for name, argument in value.arguments.items()}
-        if isinstance(value, SymbolRows) and "vocabulary" in arguments and tokenizer is not None:
-            kept = self.kept[tokenizer.fingerprint]
-            arguments["vocabulary"] = len(kept)
-            for symbol in ("padding", "blank"):
-                if symbol in arguments:
-                    arguments[symbol] = kept.index(arguments[symbol])
-        if isinstance(value, SymbolArguments):
-            for name, part in value.symbol_arguments().items():
-                kept, ids = self.kept[self._owners[id(part)].fingerprint], arguments[name]
-                arguments[name] = [kept.index(one) for one in ids] if isinstance(ids, list) else kept.index(ids)
-        if isinstance(value, System) and value.bans:
-            arguments["bans"] = [self._ban(ban, self.kept[value.output.tokenizer.fingerprint]) for ban in value.bans]
-        return type(value)(**arguments)
+    def number(self, id: int, fingerprint: str) -> int | None:
+        """See :class:`Rebuilding`."""
+        return self._numbers[fingerprint].get(id)
 
-    def _ban(self, ban: Any, kept: list[int]) -> Any:
-        """Return a ban on symbols with their new numbers, without those that are left out; others as they are."""
-        if not isinstance(ban, TokenList):
-            return ban
-        numbers = {id: number for number, id in enumerate(kept)}
-        lists = {code: [numbers[id] for id in ids if id in numbers] for code, ids in ban.lists.items()}
-        return type(ban)(**ban.arguments | {"tokens": lists if ban.by_language else lists[""]})
+    def size(self, fingerprint: str) -> int:
+        """See :class:`Rebuilding`."""
+        return len(self.kept[fingerprint])
 
-    def _tokenizer(self, tokenizer: Any) -> TrimmedTokenizer:
-        kept, inner = self.kept[tokenizer.fingerprint], tokenizer
-        if isinstance(tokenizer, TrimmedTokenizer):  # trimmed before: one list is enough
-            kept, inner = [tokenizer.kept[id] for id in kept], tokenizer.tokenizer
-        path = self.place / f"kept-{tokenizer.fingerprint}.json"
+    def rows(self, values: Tensor, fingerprint: str) -> Tensor:
+        """See :class:`Rebuilding`."""
+        return values.index_select(0, torch.tensor(self.kept[fingerprint], device=values.device))
+
+    def tokenizer(self, old: Any) -> TrimmedTokenizer:
+        """See :class:`Rebuilding`."""
+        kept, inner = self.kept[old.fingerprint], old
+        if isinstance(old, TrimmedTokenizer):  # trimmed before: one list is enough
+            kept, inner = [old.kept[id] for id in kept], old.tokenizer
+        path = self.place / f"kept-{old.fingerprint}.json"
         path.write_text(json.dumps(kept), encoding="utf-8")
         return TrimmedTokenizer(tokenizer=inner, kept=str(path))

@@ -83,6 +83,13 @@ szl Silesian Latn       taq Tamasheq Latn       taq-Tfng Tamasheq Tfng  ti Tigri
 ts Tsonga Latn          tum Tumbuka Latn        tw Twi Latn             tzm Tamazight Tfng      umb Umbundu Latn
 vec Venetian Latn       war Waray Latn
 an Aragonese Latn       se Northern-Sami Latn   sh Serbo-Croatian Latn  wa Walloon Latn
+ab Abkhaz Cyrl          arn Mapudungun Latn     av Avar Cyrl            ce Chechen Cyrl         chr Cherokee Cher
+co Corsican Latn        cr Cree Cans            dsb Lower-Sorbian Latn  gsw Alemannic Latn      gv Manx Latn
+hsb Upper-Sorbian Latn  iu Inuktitut Cans       kl Greenlandic Latn     kok Konkani Deva
+kv Komi Cyrl            kw Cornish Latn         mhr Meadow-Mari Cyrl    mic Mikmaq Latn         mwl Mirandese Latn
+myv Erzya Cyrl          nah Nahuatl Latn        nqo Nko Nkoo            nv Navajo Latn          oj Ojibwe Cans
+os Ossetian Cyrl        sah Yakut Cyrl          to Tongan Latn          ty Tahitian Latn        tyv Tuvan Cyrl
+udm Udmurt Cyrl         yua Maya Latn           za Zhuang Latn          zza Zazaki Latn
 """
 
 #: Scripts with capital letters; Georgian has none at the beginning of words and sentences.
@@ -120,7 +127,9 @@ sg sag; sh hbs; si sin sinhalese; sk slk slo slovenčina; sl slv slovenščina; 
 sq sqi alb als shqip; sr srp scc; ss ssw; st sot sesotho; su sun; sv swe svenska; sw swa swh kiswahili; ta tam;
 te tel; tg tgk; th tha; ti tir; tk tuk; tl tgl; tn tsn; tr tur türkçe; ts tso; tt tat; tw twi; ug uig; uk ukr ua;
 ur urd; uz uzb uzn; vi vie vn tiếng-việt; wa wln; wo wol; xh xho isixhosa; yi yid ydd ji; yo yor;
-zh zho chi cmn cn mandarin; zh-Hant zht; zu zul isizulu
+zh zho chi cmn cn mandarin; zh-Hant zht; zu zul isizulu; ab abk; av ava; ce che; co cos; cr cre cwd; gsw swiss-german;
+gv glv; iu iku ike; kl kal kalaallisut; kok gom; kv kom kpv; kw cor; mic mi'kmaq micmac; nv nav; oj oji ojg; os oss;
+to ton; ty tah; za zha zyb; zza diq
 """
 
 

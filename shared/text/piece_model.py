@@ -57,25 +57,8 @@ def train_sentencepiece(
         DataError: if there is no text, or more characters than ``size`` has room for.
         UsageError: for an argument out of its range.
     """
-    check_training(kind=kind, size=size, coverage=coverage, byte_fallback=byte_fallback, normalisation=normalisation)
-    sentences = [text for text in texts if text and not text.isspace()]
-    if not sentences:
-        raise DataError(f"{out}: there is no text to train a tokenizer on")
-    for text in filter(find_surrogate, sentences):
-        raise DataError(f"{out}: {refusal(text)}")
-    if normalisation == NFC:
-        sentences = [*map(composed, sentences)]
-    try:
-        content = _trained(
-            sentences,
-            normalisation,
-            model_type=kind,
-            vocab_size=size,
-            character_coverage=coverage,
-            byte_fallback=byte_fallback,
-        )
-    except RuntimeError as error:
-        raise DataError(f"{out}: {_training_problem(kind, size, error)}") from error
+    options: dict[str, Any] = {"kind": kind, "size": size, "coverage": coverage, "byte_fallback": byte_fallback}
+    content = trained_sentencepiece(texts, out, **options, normalisation=normalisation)
     out = Path(out)
     with replaced_file(out) as temporary:
         temporary.write_bytes(content)
@@ -85,6 +68,48 @@ def train_sentencepiece(
             "%s: the text has only %d of the %d pieces that were asked for", out, real, size
         )
     return out
+
+
+def trained_sentencepiece(
+    texts: Iterable[str],
+    named: Path,
+    *,
+    kind: str,
+    size: int,
+    coverage: float = 1.0,
+    byte_fallback: bool = True,
+    normalisation: str = NFC,
+) -> bytes:
+    """Train a SentencePiece model and return the content of its file; see :func:`train_sentencepiece`.
+
+    Args:
+        texts: sentences.
+        named: the file that errors name.
+        kind: see there, as the following ones.
+        size: in which the unknown piece is counted.
+        coverage: of characters.
+        byte_fallback: bytes for other characters.
+        normalisation: of texts.
+    """
+    check_training(kind=kind, size=size, coverage=coverage, byte_fallback=byte_fallback, normalisation=normalisation)
+    sentences = [text for text in texts if text and not text.isspace()]
+    if not sentences:
+        raise DataError(f"{named}: there is no text to train a tokenizer on")
+    for text in filter(find_surrogate, sentences):
+        raise DataError(f"{named}: {refusal(text)}")
+    if normalisation == NFC:
+        sentences = [*map(composed, sentences)]
+    try:
+        return _trained(
+            sentences,
+            normalisation,
+            model_type=kind,
+            vocab_size=size,
+            character_coverage=coverage,
+            byte_fallback=byte_fallback,
+        )
+    except RuntimeError as error:
+        raise DataError(f"{named}: {_training_problem(kind, size, error)}") from error
 
 
 def _trained(sentences: list[str], rule: str, **options: Any) -> bytes:

@@ -12,7 +12,7 @@ import numpy as np
 from dragoman.shared.described import Described
 from dragoman.shared.errors import DataError, UsageError, shortened
 from dragoman.shared.text import languages
-from dragoman.shared.text.tokenizer import Specials, Tokenizer
+from dragoman.shared.text.tokenizer import Specials, Tokenizer, for_language, with_inner
 
 
 class TaggedTokenizer(Described, Specials):
@@ -57,6 +57,10 @@ class TaggedTokenizer(Described, Specials):
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, none of which is a tag's."""
         return self.tokenizer.encode(text)
+
+    def for_language(self, language: str | None) -> Tokenizer:
+        """See :class:`~dragoman.shared.text.tokenizer.ByLanguage`."""
+        return with_inner(self, for_language(self.tokenizer, language))
 
     def lengths(self, texts: Sequence[str]) -> np.ndarray:
         """Return the number of ids of each text, (texts,) int64."""

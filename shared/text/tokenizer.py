@@ -10,12 +10,13 @@ is seeded, and a random choice here has to be a function of (seed, epoch, row id
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -94,6 +95,30 @@ class Locating(Tokenizer, Protocol):
         Pieces of one character all have it; what stands for none begins where it ends. Spaces may belong to a piece.
         """
         ...
+
+
+@runtime_checkable
+class ByLanguage(Protocol):
+    """A tokenizer that divides texts of some languages in a way of their own."""
+
+    def for_language(self, language: str | None) -> Tokenizer:
+        """Return what divides texts of a language into the same ids."""
+        ...
+
+
+def for_language(tokenizer: Tokenizer, language: str | None) -> Tokenizer:
+    """Return what divides texts of a language, for most tokenizers the tokenizer itself."""
+    choose = getattr(tokenizer, "for_language", None)  # asked for each text: isinstance takes as long as dividing it
+    return tokenizer if choose is None else choose(language)
+
+
+def with_inner(outer: Any, inner: Tokenizer) -> Any:
+    """Return a tokenizer around another one, ``outer.tokenizer``, with one of the same ids in its place."""
+    if inner is outer.tokenizer:
+        return outer
+    changed = copy.copy(outer)
+    changed.tokenizer = inner
+    return changed
 
 
 class Special:

@@ -34,15 +34,19 @@ def written(system: System, texts: list[str], source: str, target: str) -> list[
     return [[*map(system.output.tokenizer.symbol, best[0].tokens)] for best in found]
 
 
-def written_there(folder: Path, texts: list[str], **options: Any) -> list[list[str]]:
-    """Return what transformers makes of texts with a folder, all whose settings of a search are said anew."""
+def written_there(folder: Path, texts: list[str], below: str = "", reads: str = "", **options: Any) -> list[list[str]]:
+    """Return what transformers makes of texts with a folder, all whose settings of a search are said anew.
+
+    ``below`` and ``reads`` are folders in it with the tokenizers of the texts' language and of the output's.
+    """
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder / below)
     inputs = tokenizer(texts, return_tensors="pt", padding=True)
     inputs.pop("token_type_ids", None)
     rules = {"forced_eos_token_id": tokenizer.eos_token_id, "suppress_tokens": [tokenizer.pad_token_id]}
     tokens = model.generate(**inputs, num_beams=5, early_stopping=True, max_length=LIMIT, **rules, **options)
     ends = [row.index(tokenizer.eos_token_id, 1) + 1 for row in tokens.tolist()]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder / reads)
     return [tokenizer.convert_ids_to_tokens(row[1:end]) for row, end in zip(tokens.tolist(), ends, strict=True)]
 
 

@@ -210,7 +210,10 @@ def _positions(embedding: TextEmbedding, padding: int) -> str:
 
 def refused(part: str) -> UsageError:
     """Return the error to raise for what transformers has no place for."""
-    return UsageError(f"transformers has no native class for {part}: only plain text translators can be exported to it")
+    return UsageError(
+        f"transformers has no native class for {part}: only plain text translators can be exported to it, and what was "
+        "imported from its layout with --like"
+    )
 
 
 def settings_of(model: Translator, kind: Kind) -> dict[str, Any]:

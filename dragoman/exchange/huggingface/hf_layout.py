@@ -22,6 +22,7 @@ from dragoman.exchange.huggingface.hf_text_files import (
     named_tags,
     texts_of,
 )
+from dragoman.exchange.vocabularies.extended import ExtendedTokenizer
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer, rows_of
 from dragoman.exchange.vocabularies.segmenters import SentencePieces
 from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer
@@ -29,8 +30,11 @@ from dragoman.shared.batches.fields import TextField
 from dragoman.shared.errors import DataError, shown
 from dragoman.shared.systems.system import System
 from dragoman.shared.text.languages import LANGUAGES, check
+from dragoman.shared.text.tokenizer import Tokenizer
 
 OWN = "dragoman"
+#: What it calls languages that were added, by ``dragoman extend``: lists of codes, each with a tokenizer of its own.
+ADDED = "added_languages"
 #: Classes of tokenizers that say nothing, beside their file, about texts.
 PLAIN = ("PreTrainedTokenizerFast", "TokenizersBackend")
 #: Settings that name what an output starts with, and what we call a symbol that has no name here.
@@ -50,6 +54,9 @@ def own_layout(system: System) -> dict[str, Any]:
         layout[side] = {"languages": codes[side], "prefix": field.prefix, "suffix": field.suffix}
     tokenizer = system.output.tokenizer
     layout["symbols"] = {name: tokenizer.symbol(tokenizer.id(name)) for name in tokenizer.symbols}
+    while isinstance(tokenizer, ExtendedTokenizer):
+        layout.setdefault(ADDED, []).insert(0, tokenizer.languages)
+        tokenizer = tokenizer.tokenizer
     return layout
 
 
@@ -72,7 +79,7 @@ def read_own(files: TextFiles) -> Texts:
     if not all(isinstance(row, str) for row in symbols.values()):
         raise wrong
     if files.has(JSON):
-        tokenizers: list[Any] = [files.json(symbols)] * 2
+        tokenizers: list[Any] = [_own_json(files, symbols, said.get(ADDED, []), wrong)] * 2
     else:
         names = ("source.spm", "target.spm")
         segmenters = [SentencePieces(model=files.path(name)) for name in names]
@@ -85,6 +92,21 @@ def read_own(files: TextFiles) -> Texts:
     except ValueError as error:
         raise DataError(f"{config.path}: {OWN}: {error}") from error
     return replace(texts, defaults=defaults)
+
+
+def _own_json(files: TextFiles, symbols: dict[str, str], added: Any, wrong: DataError) -> Tokenizer:
+    """Return the tokenizer of an export, with those of the languages that were added."""
+    layers = added if isinstance(added, list) else [added]
+    if not all(isinstance(codes, list) and codes and all(isinstance(code, str) for code in codes) for codes in layers):
+        raise wrong
+    known = {name: row for name, row in symbols.items() if name not in {f"<{code}>" for code in sum(layers, [])}}
+    tokenizer: Tokenizer = files.json(known)
+    for codes in layers:
+        known |= {name: symbols[name] for code in codes if (name := f"<{code}>") in symbols}
+        tokenizer = ExtendedTokenizer(
+            tokenizer=tokenizer, extended=files.below(codes[0]).json(known), languages=[*codes]
+        )
+    return tokenizer
 
 
 # -- templates --------------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ class T5:
             tensors[last] = tensors[last].float() * self.scale
         names = {name: self.counterparts(name) for name in model.state_dict()}
         report = load_renamed(model, tensors, names, source)
-        report.elsewhere = elsewhere
+        report.elsewhere, report.factors = elsewhere, {last: self.scale}
         return report
 
     def counterparts(self, name: str) -> tuple[str, ...]:

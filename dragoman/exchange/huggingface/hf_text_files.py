@@ -96,6 +96,16 @@ class TextFiles:
         named = symbols | named_tags(tags)
         return VocabularyTokenizer(segmenter=segmenter, vocabulary=vocabulary, added=added, symbols=named)
 
+    def below(self, name: str) -> TextFiles:
+        """Return the files in a folder below.
+
+        Raises:
+            DataError: if there is none.
+        """
+        if Path(name).name != name or not (self.folder / name).is_dir():
+            raise DataError(f"{self.folder}: has no folder {name!r} with the tokenizer of that language")
+        return TextFiles(self.folder / name, self.config, self.scratch)
+
     def vocabulary(self) -> dict[str, int]:
         """Return the symbols of ``tokenizer.json`` with their numbers.
 
@@ -153,7 +163,7 @@ def texts_of(
         for side, tokenizer, around in zip(("source", "target"), tokenizers, (source, target), strict=True)
         if around is not None
     ]
-    tagged = [symbol[1:-1] for symbol in tokenizers[0].arguments["symbols"] if symbol[1:-1] in LANGUAGES]
+    tagged = [symbol[1:-1] for symbol in tokenizers[0].symbols if symbol[1:-1] in LANGUAGES]
     symbols = {side: sum(around or ([], []), []) for side, around in (("source", source), ("target", target))}
     marked = {
         side

@@ -18,6 +18,8 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 
 from dragoman.exchange.huggingface.hf_layout import OWN, own_layout
+from dragoman.exchange.vocabularies.adding import BPE, BYTE, CHARACTERS, LIVE, UNIGRAM, merges_of
+from dragoman.exchange.vocabularies.extended import ExtendedTokenizer
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer
 from dragoman.exchange.vocabularies.segmenters import SentencePieces
 from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer
@@ -30,11 +32,6 @@ from dragoman.shared.text.tokenizer import SentencePieceTokenizer, Tokenizer
 
 JSON, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 NAMES = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>", "mask_token": "<mask>"}
-
-#: Of SentencePiece's own format: kinds of models and of pieces.
-UNIGRAM, BPE, CHARACTERS = 1, 2, 4
-NORMAL, USER_DEFINED, BYTE = 1, 4, 6
-LIVE = (NORMAL, USER_DEFINED, BYTE)
 
 #: What becomes of single characters under the rule ``nfc``.
 _CHARACTERS = ((SPACES, " "), (REMOVED, ""))
@@ -85,6 +82,8 @@ def order_of(tokenizer: Tokenizer) -> list[int]:
         return [*first, *(id for id in range(tokenizer.size) if id not in first)]
     if isinstance(tokenizer, JsonTokenizer) or _is_pieces(tokenizer):
         return list(range(tokenizer.size))
+    if isinstance(tokenizer, ExtendedTokenizer):
+        return [*order_of(tokenizer.tokenizer), *range(tokenizer.tokenizer.size, tokenizer.size)]
     raise _unknown(f"a {type(tokenizer).__name__}")
 
 
@@ -109,8 +108,20 @@ def _rows(tokenizer: Tokenizer) -> list[str]:
     return [tokenizer.symbol(id) for id in range(tokenizer.size)]
 
 
+def _layers(tokenizer: Tokenizer) -> tuple[Tokenizer, list[ExtendedTokenizer]]:
+    """Return a tokenizer as it was before languages were added, and what was added, the first first."""
+    layers: list[ExtendedTokenizer] = []
+    while isinstance(tokenizer, ExtendedTokenizer):
+        layers.insert(0, tokenizer)
+        tokenizer = tokenizer.tokenizer
+    return tokenizer, layers
+
+
 def write_tokenizer(system: System, order: Sequence[int], folder: Path) -> Start:
     """Write the tokenizer's files, and return the settings that follow.
+
+    There a tokenizer does not know of a text's language: an added one (``dragoman extend``) has a folder of its own
+    below, named by its code, with a tokenizer that divides and reads its texts.
 
     Args:
         system: a plain text translator.
@@ -125,35 +136,64 @@ def write_tokenizer(system: System, order: Sequence[int], folder: Path) -> Start
     changes = [type(change).__name__ for change in effective(source.normalizers)]
     if changes:
         raise UsageError(f"transformers has no place for {', '.join(changes)} before the tokenizer")
-    before, behind, notes = _around(system)
+    old, layers = _layers(tokenizer)
+    added = [code for layer in layers for code in layer.languages]
+    before, behind, notes = _around(system, [code for code in system.source_languages if code not in added])
     named = {name: tokenizer.symbol(tokenizer.id(ours)) for name, ours in NAMES.items() if ours in tokenizer.symbols}
     settings: dict[str, Any] = {**named, "clean_up_tokenization_spaces": False}
-    if isinstance(tokenizer, VocabularyTokenizer) and not (source.tokenizer is tokenizer and _covers(tokenizer)):
+    if isinstance(old, VocabularyTokenizer) and not (source.tokenizer is tokenizer and _covers(old)):
+        if layers:
+            raise UsageError("transformers has no place for a language that was added to two SentencePiece models")
         settings |= _marian(source, target, before + behind, folder)
+        _write_settings(settings, folder)
     else:
-        content = content_of(tokenizer, [tokenizer.symbol(id) for id in order])
-        content.post_processor = processors.TemplateProcessing(
-            single=[*map(tokenizer.symbol, before), "$A", *map(tokenizer.symbol, behind)],
-            special_tokens=[(tokenizer.symbol(id), order.index(id)) for id in {*before, *behind}],
-        )
-        (folder / JSON).write_text(content.to_str(pretty=True), encoding="utf-8")
-        settings["tokenizer_class"] = "PreTrainedTokenizerFast"
-    (folder / SETTINGS).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        _write_json(old, tokenizer, order, (before, behind), settings, folder)
+    for layer in layers:
+        read = {*layer.languages} <= {*system.source_languages}
+        *around, more = _around(system, layer.languages) if read else (before, behind, notes)
+        place = folder / layer.languages[0]
+        place.mkdir()
+        _write_json(layer.extended, tokenizer, order, (around[0], around[1]), settings, place)
+        notes += [f"texts in {', '.join(layer.languages)} have the tokenizer in {place.name}/", *(more if read else [])]
     ids = {f"{name}_id": order.index(tokenizer.id(NAMES[name])) for name in list(NAMES)[:3] if name in named}
-    start, more = _start(system, order)
+    start, more = _start(system, order, added)
     ids |= {"forced_eos_token_id": ids["eos_token_id"]} | start
     generation = {"num_beams": 5, "early_stopping": True, "suppress_tokens": [ids["pad_token_id"]]}
     ids.pop("forced_bos_token_id", None)
     return Start(ids | {OWN: own_layout(system)}, ids | start | generation, notes + more)
 
 
-def _around(system: System) -> tuple[list[int], list[int], list[str]]:
-    """Return the ids before and behind a source that are the same for all its languages, and what to say of others."""
+def _write_json(
+    divides: Tokenizer,
+    tokenizer: Tokenizer,
+    order: Sequence[int],
+    around: tuple[list[int], list[int]],
+    settings: dict[str, Any],
+    folder: Path,
+) -> None:
+    """Write what divides texts, at ids of a tokenizer that may have more, and the symbols around a text."""
+    rows = [divides.symbol(id) if id < divides.size else f"(nothing at {id})" for id in order]
+    content = content_of(divides, rows)
+    before, behind = ([*map(tokenizer.symbol, ids)] for ids in around)
+    content.post_processor = processors.TemplateProcessing(
+        single=[*before, "$A", *behind],
+        special_tokens=[(tokenizer.symbol(id), order.index(id)) for id in {*around[0], *around[1]}],
+    )
+    (folder / JSON).write_text(content.to_str(pretty=True), encoding="utf-8")
+    _write_settings(settings | {"tokenizer_class": "PreTrainedTokenizerFast"}, folder)
+
+
+def _write_settings(settings: dict[str, Any], folder: Path) -> None:
+    (folder / SETTINGS).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _around(system: System, languages: list[str]) -> tuple[list[int], list[int], list[str]]:
+    """Return the ids before and behind a source that are the same for these languages, and what to say of others."""
     source, _ = _fields(system)
     prefix = source.arguments.get("prefix")
     first = 1 if prefix is None else len(prefix)
     symbols = set()
-    for one in system.source_languages:
+    for one in languages:
         for other in system.target_languages:
             row = {"id": "", source.column: "", "source_language": one, "target_language": other}
             symbols.add(tuple(source(row, np.random.default_rng(0)).tolist()))
@@ -168,9 +208,10 @@ def _around(system: System) -> tuple[list[int], list[int], list[str]]:
     return [], list(behinds.pop()), [f"each source has to begin with the symbol of its language: {tag} and the text"]
 
 
-def _start(system: System, order: Sequence[int]) -> tuple[dict[str, int], list[str]]:
-    """Return what an output starts with, and what to say if that depends on its language."""
-    starts = {code: [order.index(id) for id in system.output.prefix_ids(code)] for code in system.target_languages}
+def _start(system: System, order: Sequence[int], added: list[str]) -> tuple[dict[str, int], list[str]]:
+    """Return what an output starts with, and what to say if that depends on its language, of added ones first."""
+    codes = sorted(system.target_languages, key=lambda code: code not in added)
+    starts = {code: [order.index(id) for id in system.output.prefix_ids(code)] for code in codes}
     names = ("decoder_start_token_id", "forced_bos_token_id")
     lengths = {len(ids) for ids in starts.values()}
     if not lengths <= {1, 2}:
@@ -237,7 +278,7 @@ def sentencepiece_json(path: Path, rows: list[str]) -> tokenizers.Tokenizer:
         content = tokenizers.Tokenizer(models.Unigram(vocabulary, rows.index("<unk>"), fallback))
     elif kind in (BPE, CHARACTERS):
         numbers = {row: number for number, row in enumerate(rows)}
-        merges = _merges(scores) if kind == BPE else []
+        merges = merges_of(scores) if kind == BPE else []
         content = tokenizers.Tokenizer(
             models.BPE(numbers, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=fallback)
         )
@@ -259,15 +300,3 @@ def sentencepiece_json(path: Path, rows: list[str]) -> tokenizers.Tokenizer:
     symbols = [row for row in rows if row not in scores and not row.startswith("(nothing at ")]
     content.add_special_tokens([AddedToken(row, normalized=False, special=True) for row in symbols])
     return content
-
-
-def _merges(scores: dict[str, float]) -> list[tuple[str, str]]:
-    """Return the merges of a byte-pair model, which keeps only their results and their scores."""
-    places = {piece: place for place, piece in enumerate(sorted(scores, key=lambda piece: -scores[piece]))}
-    merges = [
-        (places[piece], places[piece[:cut]], places[piece[cut:]], piece[:cut], piece[cut:])
-        for piece in scores
-        for cut in range(1, len(piece))
-        if piece[:cut] in scores and piece[cut:] in scores
-    ]
-    return [(left, right) for *_, left, right in sorted(merges)]

@@ -21,6 +21,7 @@ NEEDED: dict[str, list[str]] = {
     "score": ["none", "none", "--language", "de"], "diff": ["none", "none"], "seeds": ["own/mt"], "lab": ["none"],
     "results": ["--into", "none"], "subtitle": ["none", "none.wav"], "stream": ["none"], "serve": ["none"],
     "import": ["none", "--out", "out"], "trim": ["none", "--manifests", "none.arrow", "--out", "out"],
+    "extend": ["none", "--language", "mic", "--like", "fr", "--text", "none.txt", "--out", "out"],
     "export": ["none", "--out", "out"], "card": ["none"], "push": ["none", "a/b"], "pull": ["a/b", "--out", "out"],
 }  # fmt: skip
 #: Lengths for which infinity means that there is no limit.

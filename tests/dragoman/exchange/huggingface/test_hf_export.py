@@ -187,7 +187,7 @@ def test_nothing_else_is_replaced(tokenizer: SentencePieceTokenizer, tmp_path: P
 
 def test_the_command(tokenizer: SentencePieceTokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     system_of(tokenizer, source_languages=["en", "de"]).save(tmp_path / "ours")
-    plain: dict[str, Any] = {"quantization": "float32", "compare": [], "limit": 0}
+    plain: dict[str, Any] = {"quantization": "float32", "compare": [], "limit": 0, "like": None}
     for _ in range(2):  # an earlier export is replaced
         export_huggingface(tmp_path / "ours", tmp_path / "theirs", **plain)
     lines = capsys.readouterr().out.splitlines()[:2]

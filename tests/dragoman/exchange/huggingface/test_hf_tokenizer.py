@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import System, UsageError
-from dragoman.exchange.huggingface import hf_tokenizer
 from dragoman.exchange.huggingface.hf_tokenizer import new_order, sentencepiece_json, write_tokenizer
+from dragoman.exchange.vocabularies.adding import merges_of
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.text.normalise import Lowercase
 from dragoman.shared.text.piece_file import parsed
@@ -59,7 +59,7 @@ def test_words_of_sentencepiece_have_no_native_class(tmp_path: Path) -> None:
 def test_merges_come_by_the_rank_of_what_they_make() -> None:
     scores = {"a": -3.0, "b": -4.0, "c": -5.0, "ab": -1.0, "bc": 0.0, "abc": -2.0}
     # bc is the best, then ab, then abc: of a and bc or of ab and c, the one whose left part is the better
-    assert hf_tokenizer._merges(scores) == [("b", "c"), ("a", "b"), ("ab", "c"), ("a", "bc")]
+    assert merges_of(scores) == [("b", "c"), ("a", "b"), ("ab", "c"), ("a", "bc")]
 
 
 @pytest.fixture
