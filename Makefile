@@ -2,6 +2,7 @@
 #   make demo       train a speech translator on the embedded corpus and score it
 #   make test       the fast tests
 #   make test-all   all tests: slow, parity, resume, recipes too
+#   make test-serve  all tests of the server, the page in a real browser too (needs Chromium)
 #   make lint       style, docstrings, types
 #   make format     put the style right
 #   make docs       the documentation as a site, with pages of the Python interface: site/index.html
@@ -31,7 +32,7 @@ COMET_ENV ?= .comet-env
 # A machine with a GPU and without a network has its own torch, and no way to make an environment.
 GPU_PYTHON := $(if $(filter file,$(origin PYTHON)),$(or $(wildcard $(BIN)/python),$(PYTHON)),$(PYTHON))
 
-.PHONY: demo test test-all lint format docs wheel-check clean fairseq-env comet-env parity bench gpu offline
+.PHONY: demo test test-all test-serve lint format docs wheel-check clean fairseq-env comet-env parity bench gpu offline
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed-demo
@@ -42,6 +43,9 @@ test: $(VENV)/installed-test
 
 test-all: $(VENV)/installed-all
 	$(BIN)/python -m pytest $(PYTEST)
+
+test-serve: $(VENV)/installed-browser
+	$(BIN)/python -m pytest tests/dragoman/serving $(PYTEST)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -120,6 +124,7 @@ $(VENV)/installed-test: EXTRAS := demo,test,vad
 $(VENV)/installed-all: EXTRAS := demo,test,vad,resegment,hf,export,adapters,adam8bit,parity
 $(VENV)/installed-dev: EXTRAS := demo,test,dev
 $(VENV)/installed-docs: EXTRAS := docs
+$(VENV)/installed-browser: EXTRAS := demo,test,browser
 
 $(VENV)/installed-%: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[$(EXTRAS)]'

@@ -1,6 +1,7 @@
 """A server at a port: both protocols' own clients talk to it, and it ends when it is told to."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -36,6 +37,18 @@ def address(made):
         thread.join(60)
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/", "html"), ("/page.css", "css"), ("/page.js", "javascript"), ("/recorder.js", "javascript")],
+)
+def test_the_page_names_no_other_server(client, path, kind):
+    answer = client.get(path)
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith(f"text/{kind}")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "//" not in re.sub(r"(?m)^\s*// .*|; // .*", "", answer.text).replace("<!--", "")
+
+
 def test_a_client_of_libretranslate(address):
     client = libretranslatepy.LibreTranslateAPI(address, "let me in")
     assert client.translate("one two", "en", "de") == "zwei eins"
@@ -57,6 +70,9 @@ def test_a_client_of_openai(address, dragoman, talk_model, tmp_path, write_sound
     assert create(**ask, response_format="srt", extra_body={"to": "de"}).text == expected
     verbose = audio.transcriptions.create(**ask, response_format="verbose_json", language="en")
     assert (verbose.language, verbose.duration, verbose.segments[0].text) == ("en", 0.5, verbose.text)
+    streamed = [event for event in audio.transcriptions.create(**ask, language="en", stream=True)]
+    assert "".join(event.delta for event in streamed if event.type == "transcript.text.delta") == verbose.text
+    assert streamed[-1].type == "transcript.text.done" and streamed[-1].text == verbose.text
     with pytest.raises(openai.NotFoundError, match="no model is called 'whisper-1'"):
         audio.transcriptions.create(model="whisper-1", file=b"sound")
     with pytest.raises(openai.BadRequestError, match="not readable as sound"):
