@@ -26,6 +26,7 @@ from sentencepiece import sentencepiece_model_pb2
 from dragoman.almanac.frames import draw
 from dragoman.almanac.sentences import sentence
 from dragoman.exchange.fairseq.fairseq_import import import_fairseq
+from dragoman.exchange.trimming import trim
 from dragoman.exchange.vocabularies.segmenters import SentencePieces
 from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer
 from dragoman.shared.batch import Batch
@@ -36,7 +37,6 @@ from dragoman.shared.padded import Padded
 from dragoman.shared.search.beam import BeamSearch
 from dragoman.shared.search.forced import forced_scores
 from dragoman.shared.systems.system import System
-from dragoman.shared.systems.trimming import trim
 
 TRAINED = Path(__file__).parent.parent / "tests" / "parity" / "fairseq" / "trained"
 PAIRS = 2000

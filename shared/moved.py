@@ -44,6 +44,8 @@ _FROM_BOTH = {
     "shared.systems.policies": "dragoman.simultaneous.policies",
     "shared.nn.waveform_augmentation": "st.waveform_augmentation",
     "shared.batches.spoken_words": "st.spoken_words",
+    "shared.systems.trimming": "dragoman.exchange.trimming",
+    "shared.phases.Trim": "dragoman.exchange.trimming.Trim",
     **{
         f"shared.phases.{name}": f"mt.retrieving.{name}"
         for name in ("PairDistance", "Pictures", "Retrieve", "WordAccuracy", "WordSimilarity")

@@ -101,7 +101,7 @@ def trim(
     Texts that use only kept pieces are tokenised as before, and the logits of kept pieces do not change. Probabilities
     rise slightly, since they are normalised over fewer pieces, so that the order of two close hypotheses can change.
     """
-    from dragoman.shared.systems.trimming import trim as trim_model
+    from dragoman.exchange.trimming import trim as trim_model
 
     _check_free(out, overwrite)
     print(f"{out}: {trim_model(model, manifests, out)}")

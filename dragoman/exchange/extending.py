@@ -23,13 +23,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dragoman.exchange.rebuilding import Rebuilding
 from dragoman.exchange.vocabularies.adding import SPACE, Pieces, learned_scores, pieces_of
 from dragoman.exchange.vocabularies.extended import ExtendedTokenizer
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.described import Described
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.systems.model_folder import model_folder
-from dragoman.shared.systems.rebuilding import Rebuilding
 from dragoman.shared.systems.system import System
 from dragoman.shared.text import languages
 from dragoman.shared.text.lines import read_lines

@@ -11,7 +11,6 @@ from dragoman.shared.phases.manifests import Prepare, Write
 from dragoman.shared.phases.pieces import CountPieces, TrainTokenizer
 from dragoman.shared.phases.quality import Quality
 from dragoman.shared.phases.terms import MeasureTerms
-from dragoman.shared.phases.trim import Trim
 from dragoman.shared.training.fit import Fit
 
 __all__ = [
@@ -30,6 +29,5 @@ __all__ = [
     "ReadWords",
     "Rescore",
     "TrainTokenizer",
-    "Trim",
     "Write",
 ]

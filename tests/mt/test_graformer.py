@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from dragoman import Manifest, Recipe, System, UsageError
 from dragoman.exchange.huggingface.hf_export import plain_translator
+from dragoman.exchange.trimming import trim
 from dragoman.mt.graformer import FusedProjection, GraftedDecoder, GraftedEncoder, GraftedTranslator
 from dragoman.shared.batch import Batch
 from dragoman.shared.described import build, describe
@@ -16,7 +17,6 @@ from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import LanguageModel
 from dragoman.shared.objectives import CrossEntropy
 from dragoman.shared.objectives.cross_entropy import label_smoothed_cross_entropy
-from dragoman.shared.systems.trimming import trim
 from tests import small
 from tests.small import refuses
 

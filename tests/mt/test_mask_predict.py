@@ -8,13 +8,13 @@ from torch.nn import functional as F
 from dragoman import BeamSearch, Manifest, System, UsageError
 from dragoman.commands.options import SearchOptions
 from dragoman.commands.searching import fitting, search_for
+from dragoman.exchange.trimming import trim
 from dragoman.mt.mask_predict import EvenlyMaskedText, FilledTokens, FillingSystem, MaskFiller, OutputLength
 from dragoman.shared.generator import Encoding, Filler
 from dragoman.shared.nn.heads import TiedProjection
 from dragoman.shared.nn.translator import MEMORY
 from dragoman.shared.padded import Padded
 from dragoman.shared.search.filling import FillingSearch
-from dragoman.shared.systems.trimming import trim
 from tests import small
 from tests.small import refuses, torch_layer
 

@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from dragoman import CtcGreedySearch, CtcPrefixSearch, DataError, Manifest, Recipe, System, UsageError
+from dragoman.exchange.trimming import trim
 from dragoman.mt.sga import LOOPS, Prompt, Refinement, SemanticGenerator, SgaSystem, corrupted
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
@@ -18,7 +19,6 @@ from dragoman.shared.nn.translator import EncoderModel
 from dragoman.shared.objectives import Ctc
 from dragoman.shared.padded import Padded
 from dragoman.shared.systems.pretrained import load
-from dragoman.shared.systems.trimming import trim
 from dragoman.shared.training.tuning import Selected
 from tests import small
 from tests.small import refuses

@@ -319,7 +319,7 @@ def test_what_does_not_fit_is_refused(tmp_path):
 
 
 def test_symbols_of_bans_survive_trimming(tmp_path):
-    from dragoman.shared.systems.trimming import Trimming, always
+    from dragoman.exchange.trimming import Trimming, always
 
     saved("small", tmp_path / "theirs")
     system = loaded(tmp_path / "theirs")

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from dragoman import BeamSearch, CtcGreedySearch, Manifest, Rules, System, UsageError
+from dragoman.exchange.trimming import trim
 from dragoman.shared import described
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import collate
@@ -22,7 +23,6 @@ from dragoman.shared.nn.heads import CtcHead, OutputProjection, TiedProjection
 from dragoman.shared.nn.recurrent import LstmEncoder, RecurrentDecoder
 from dragoman.shared.objectives import CrossEntropy, TaskObjective
 from dragoman.shared.systems.combining import through_ctc
-from dragoman.shared.systems.trimming import trim
 from dragoman.st.tcen import AcousticCtc, PathText, Tcen
 from tests import small
 from tests.st.test_costt import Renamed

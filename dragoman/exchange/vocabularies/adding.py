@@ -21,13 +21,13 @@ from typing import Any, Protocol
 import sentencepiece
 import tokenizers
 
+from dragoman.exchange.trimming import TrimmedTokenizer
 from dragoman.exchange.vocabularies.extended import ExtendedTokenizer
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer
 from dragoman.exchange.vocabularies.segmenters import SentencePieces
 from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer
 from dragoman.shared.errors import UsageError
 from dragoman.shared.machine.nesting import from_json
-from dragoman.shared.systems.trimming import TrimmedTokenizer
 from dragoman.shared.text.piece_file import parsed, read_piece_file
 from dragoman.shared.text.tagged import TaggedTokenizer
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer, Tokenizer

@@ -90,7 +90,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list:
     """What the functions behind the commands are called with; each returns its name."""
     calls: list = []
     places = {
-        "dragoman.shared.systems.trimming.trim", "dragoman.exchange.card.write_card",
+        "dragoman.exchange.trimming.trim", "dragoman.exchange.card.write_card",
         "dragoman.exchange.huggingface.hub.push", "dragoman.exchange.huggingface.hub.pull",
     }  # fmt: skip
     for place in places:
@@ -101,7 +101,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list:
 def test_commands_hand_their_options_on(asked: list, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     done = run("trim", "model", "--manifests", "a.arrow", "--manifests", "b.arrow", "--out", out)
-    assert done == f"{out}: dragoman.shared.systems.trimming.trim\n"
+    assert done == f"{out}: dragoman.exchange.trimming.trim\n"
     [(given, how)] = asked
     assert given[0] == Path("model") and given[2] == out and [str(path) for path in given[1]] == ["a.arrow", "b.arrow"]
     assert run("card", "model") == "dragoman.exchange.card.write_card\n"

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 from dragoman import DataError, Manifest, System, UsageError
 from dragoman.cli.main import app
 from dragoman.exchange.extending import extend
+from dragoman.exchange.trimming import trim
 from dragoman.exchange.vocabularies.adding import JsonPieces, mixed, ranked
 from dragoman.exchange.vocabularies.extended import ExtendedTokenizer
 from dragoman.shared.evaluation import scoring
 from dragoman.shared.nn.heads import CtcHead
-from dragoman.shared.systems.trimming import trim
 from dragoman.shared.text.normalise import Lowercase
 from dragoman.shared.text.piece_file import parsed
 from tests import small

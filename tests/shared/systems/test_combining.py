@@ -14,6 +14,7 @@ from dragoman import BeamSearch, CtcGreedySearch, CtcPrefixSearch, DataError, Gr
 from dragoman.cli.main import app
 from dragoman.commands.options import ChoosingOptions, ModelOptions, SearchOptions
 from dragoman.commands.searching import search_for
+from dragoman.exchange.trimming import trim
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.rescoring import rescore
 from dragoman.shared.generator import Encoding
@@ -28,7 +29,6 @@ from dragoman.shared.padded import Padded
 from dragoman.shared.phases import Evaluate
 from dragoman.shared.systems.combining import ensembled, load_combined, through_ctc, with_ctc, with_language_model
 from dragoman.shared.systems.ctc_system import CtcSystem
-from dragoman.shared.systems.trimming import trim
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from tests import small
 from tests.small import refuses

@@ -19,14 +19,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dragoman.exchange.rebuilding import Rebuilding
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.described import Described
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.nesting import from_json
+from dragoman.shared.machine.processes import MainPhase
+from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.systems.model_folder import model_folder
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.systems.rebuilding import Rebuilding
 from dragoman.shared.text.tokenizer import Specials, Tokenizer, for_language, with_inner
 
 
@@ -223,3 +225,15 @@ class Trimming(Rebuilding):
         path = self.place / f"kept-{old.fingerprint}.json"
         path.write_text(json.dumps(kept), encoding="utf-8")
         return TrimmedTokenizer(tokenizer=inner, kept=str(path))
+
+
+class Trim(MainPhase):
+    """A phase that trims a model's vocabulary to what manifests use; writes ``model/``."""
+
+    def __init__(self, *, model: str, manifests: list[str]) -> None:
+        self.model = model
+        self.manifests = list(manifests)
+
+    def work(self, workspace: Workspace) -> None:
+        """Trim the model, and log its sizes before and after."""
+        workspace.log.info("%s", trim(self.model, self.manifests, workspace.folder / "model"))

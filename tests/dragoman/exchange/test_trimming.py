@@ -9,6 +9,7 @@ from torch import nn
 
 from dragoman import BeamSearch, CtcGreedySearch, DataError, GreedySearch, Manifest, System, UsageError
 from dragoman.exchange.fairseq.fairseq_import import import_fairseq
+from dragoman.exchange.trimming import TrimmedTokenizer, trim
 from dragoman.shared import described
 from dragoman.shared.batch import Batch
 from dragoman.shared.described import Described
@@ -16,7 +17,6 @@ from dragoman.shared.nn.heads import CtcHead, TiedProjection
 from dragoman.shared.nn.translator import Translator
 from dragoman.shared.padded import Padded
 from dragoman.shared.systems.combining import through_ctc
-from dragoman.shared.systems.trimming import TrimmedTokenizer, trim
 from dragoman.shared.training.initialise import Initialise
 from tests import small
 from tests.small import refuses

@@ -1,4 +1,4 @@
-"""Building a system again with other symbols: fewer (trimming.py), or more (dragoman/exchange/extending.py)."""
+"""Building a system again with other symbols: fewer (trimming.py), or more (extending.py)."""
 
 from __future__ import annotations
 
