@@ -76,7 +76,7 @@ def score_rows(
         for batch, numbers in Loader.evaluation(rows, {**system.input_fields, name: system.scored}, budget, workers):
             batch = batch.to(system.device)
             with autocast():
-                scores = forced_scores(model, batch, batch[name], field=name)
+                scores = forced_scores(model, batch, batch[name], start_symbols=system.start_symbols, field=name)
             totals = scores.values.double().sum(1).tolist()
             yield from zip(numbers.tolist(), totals, scores.lengths.tolist(), strict=True)
 

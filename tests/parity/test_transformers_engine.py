@@ -150,10 +150,10 @@ def test_given_outputs_are_scored_as_the_library_scores_them(case, tmp_path):
         inputs = {**theirs.inputs(items[number])}
         inputs["decoder_input_ids"] = torch.tensor([start + written])
         scores = theirs.model(system.reads[0])(**inputs).logits[0].log_softmax(-1)
-        sums = [float(scores[len(start) + place - 1, token]) for place, token in enumerate(written)]
-        assert tokens == len(system.output.prefix) - 1 + len(given) + 1  # those of the start count, but for the first
-        free = sum(float(scores[place - 1, start[place]]) for place in range(1, len(start)))
-        assert total == pytest.approx(sum(sums) + free, rel=1e-4)
+        ids = [*start, *written]
+        counted = range(system.start_symbols, len(ids))  # as in a search
+        assert tokens == len(counted) == len(system.output.prefix) - system.start_symbols + len(given) + 1
+        assert total == pytest.approx(sum(float(scores[place - 1, ids[place]]) for place in counted), rel=1e-4)
 
 
 @pytest.mark.parametrize("name", ["seamless", "seamless_1", "mixture"])

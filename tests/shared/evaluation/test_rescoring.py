@@ -1,11 +1,15 @@
 """Tables of log-probabilities: one row for each output, whatever is in its texts."""
 
 import csv
+from contextlib import nullcontext
 
 import pytest
+import torch
 
 from dragoman import DataError
-from dragoman.shared.evaluation.rescoring import Rescored, perplexity, write_rescored
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.evaluation.rescoring import Rescored, perplexity, score_rows, write_rescored
+from tests import small
 from tests.small import refuses
 
 
@@ -33,3 +37,21 @@ def test_perplexity_weighs_tokens_and_not_outputs(totals, tokens, value):
 
 def test_no_outputs_have_no_perplexity():
     refuses(DataError, "there are no outputs to score", perplexity, [], "abc")
+
+
+@torch.no_grad()
+def test_symbols_that_begin_every_search_do_not_count():
+    tokenizer = small.tokenizer(["one two", "eins zwei"])
+    torch.manual_seed(4)
+    output = small.text(tokenizer, "target", prefix=["<de>", "<en>"])
+    system = small.system(tokenizer, output=output, start_symbols=2).eval()
+    rows = [small.row("a", "one two", "eins zwei"), small.row("b", "one", "zwei")]
+    found = sorted(score_rows(system, rows, budget=Budget(rows=2), autocast=nullcontext))
+    for row, (_, total, tokens) in zip(rows, found, strict=True):
+        texts = [row["source_text"], row["target_text"]]
+        source, target = ([*tokenizer.encode(text), tokenizer.eos] for text in texts)
+        ids = [tokenizer.id("<de>"), tokenizer.id("<en>"), *target]
+        encoding = system.model.encode(small.batch(source=[[tokenizer.id("<en>"), *source]]))
+        scores = system.model.log_probabilities(small.padded([ids[:-1]]), encoding)[0]
+        expected = sum(float(scores[place, ids[place + 1]]) for place in range(1, len(ids) - 1))
+        assert (tokens, total) == (len(target), pytest.approx(expected, abs=1e-4))
