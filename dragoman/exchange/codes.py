@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.text.languages import LANGUAGES, OTHERS, hint
+from dragoman.shared.text.languages import LANGUAGES, OTHERS, hint, listed
 
 _WRITTEN = re.compile(
     r"(?:\[|__|>>|<2|<\||<lang:|LANG_TOK_)?"
@@ -100,7 +100,9 @@ def languages_of_side(
         unknown = [code for code in given if tagged and code not in tagged]
         if unknown:
             meant = hint(unknown[0], tagged)
-            raise UsageError(f"the model has no symbol for {', '.join(unknown)}, only for {', '.join(tagged)}{meant}")
+            raise UsageError(
+                f"the model has no symbol for {', '.join(unknown)}, only for {listed(list(tagged))}{meant}"
+            )
         return given
     if tagged:
         return list(tagged)

@@ -137,7 +137,7 @@ def check_languages(system: System, tokenizer: Tokenizer, language: str, like: s
         raise DataError(f"{folder}: has a symbol for {language!r} already, which is no new language to it")
     if like not in known or languages.tag(like) not in tokenizer.symbols:
         tagged = [code for code in known if languages.tag(code) in tokenizer.symbols]
-        said = f"it has {', '.join(tagged)}" if tagged else "it has no symbols for languages"
+        said = f"it has {languages.listed(tagged)}" if tagged else "it has no symbols for languages"
         raise DataError(f"{folder}: has no symbol for {like!r}, with which the new one could begin: {said}")
 
 

@@ -54,11 +54,13 @@ def chosen_language(side: str, given: str | None, codes: Sequence[str]) -> str:
     """
     if given is None:
         if len(codes) > 1:
-            raise UsageError(f"the system knows several {side} languages ({', '.join(codes)}): name one")
+            raise UsageError(f"the system knows several {side} languages ({languages.listed(codes)}): name one")
         return codes[0]
     if given not in codes:
         hint = languages.hint(given, codes)
-        raise UsageError(f"{side} language {given!r} is unknown to this system, which knows {', '.join(codes)}{hint}")
+        raise UsageError(
+            f"{side} language {given!r} is unknown to this system, which knows {languages.listed(codes)}{hint}"
+        )
     return given
 
 

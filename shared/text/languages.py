@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from reprlib import repr as shown
@@ -229,6 +229,12 @@ def check_given(*codes: str | None) -> None:
 def tag(code: str) -> str:
     """Return the symbol that stands for a language in token sequences: ``<de>``."""
     return f"<{check(code)}>"
+
+
+def listed(codes: Sequence[str]) -> str:
+    """Return codes for a message: of many the first twenty, and how many more there are."""
+    more = len(codes) - 20
+    return ", ".join(codes) if more < 2 else f"{', '.join(codes[:20])} and {more} more"
 
 
 def union(*groups: list[str]) -> list[str]:

@@ -103,3 +103,9 @@ def test_spaces() -> None:
 
 def test_names_and_scripts() -> None:
     assert (languages.name("sv-SE"), languages.script("ru"), languages.name("nb")) == ("Swedish", "Cyrl", "Bokmål")
+
+
+def test_many_codes_are_not_all_listed() -> None:
+    codes = [f"l{number}" for number in range(22)]
+    assert languages.listed(["en", "de"]) == "en, de" and languages.listed(codes[:21]).endswith(", l19, l20")
+    assert languages.listed(codes) == f"{', '.join(codes[:20])} and 2 more"
