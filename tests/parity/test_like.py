@@ -1,4 +1,4 @@
-"""What was imported, trained on, and exported with ``--like``: the outputs of transformers, and what comes back."""
+"""Imported models, trained and exported with ``--like``: transformers computes the same, and they import again."""
 
 from __future__ import annotations
 

@@ -21,10 +21,11 @@ from dragoman.exchange.transformers_engine.library_folder import (
 )
 from dragoman.exchange.transformers_engine.prompt import TEXT, PromptedSystem, PromptField, divided
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer
-from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.fields import Field, TextField
 from dragoman.shared.errors import DataError, UsageError, one_line
 from dragoman.shared.nn.translator import MEMORY
 from dragoman.shared.text import languages
+from dragoman.shared.text.tokenizer import Tokenizer
 
 #: As TowerInstruct (Alves et al. 2024, arXiv 2402.17733) and ALMA (Xu et al. 2024) are asked.
 PROMPT = (
@@ -74,15 +75,37 @@ def import_language_model(
     with torch.device("meta"):
         model = CausalModel(config=plain(config), ends=ends)
     model.lm = loaded
+    return translating(source, model, info, {MEMORY: field}, tokenizer, (sources, targets))
+
+
+def translating(
+    source: Path,
+    model: CausalModel,
+    info: dict[str, Any],
+    inputs: dict[str, Field],
+    tokenizer: Tokenizer,
+    codes: tuple[list[str], list[str]],
+) -> tuple[PromptedSystem, LoadReport]:
+    """Return a system around a model that is asked by a prompt, and the report of what was loaded.
+
+    Args:
+        source: the folder.
+        model: with the library's weights.
+        info: the library's, of what was loaded.
+        inputs: of the model, by name.
+        tokenizer: of prompt and output.
+        codes: of the source languages, and of the target languages.
+    """
+    sources, targets = codes
     system = PromptedSystem(
         model=model,
-        inputs={MEMORY: field},
+        inputs=inputs,
         output=TextField(tokenizer=tokenizer, prefix=[START]),
         source_languages=sources,
         target_languages=targets,
     )
     report = report_of(source, model, info)
-    system.origin.append(f"imported from {source.name} (transformers, {config.get('model_type')}): {report.counts}")
+    system.origin.append(f"imported from {source.name} (transformers, {model.lm.config.model_type}): {report.counts}")
     return system.eval(), report
 
 

@@ -18,12 +18,10 @@ from dragoman.exchange.transformers_engine.library_folder import (
     opened,
     plain,
     quiet,
-    report_of,
 )
-from dragoman.exchange.transformers_engine.lm_import import START, ends_of, given_languages, prompted
+from dragoman.exchange.transformers_engine.lm_import import ends_of, given_languages, prompted, translating
 from dragoman.exchange.transformers_engine.prompt import TEXT, PromptedSystem, with_languages
 from dragoman.exchange.transformers_engine.spoken_prompt import ApartHearingModel, HearingModel, SpokenPrompt
-from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, UsageError, one_line
 from dragoman.shared.nn.translator import SPEECH
@@ -89,16 +87,7 @@ def import_hearing_model(
     with torch.device("meta"):
         model = kind(config=plain(config), ends=ends, features=features, prompt=asked)
     model.lm = loaded
-    system = PromptedSystem(
-        model=model,
-        inputs={SPEECH: SpeechField()},
-        output=TextField(tokenizer=tokenizer, prefix=[START]),
-        source_languages=sources,
-        target_languages=targets,
-    )
-    report = report_of(source, model, info)
-    system.origin.append(f"imported from {source.name} (transformers, {config.get('model_type')}): {report.counts}")
-    return system.eval(), report
+    return translating(source, model, info, {SPEECH: SpeechField()}, tokenizer, (sources, targets))
 
 
 def merge_adapters(source: Path, model: Any, config: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """A server in this process, with a translator of text and a model of speech that has two tasks."""
 
+import threading
 from contextlib import contextmanager
 
 import pytest
@@ -14,6 +15,7 @@ from dragoman.commands.options import ModelOptions, SearchOptions, ServingOption
 from dragoman.serving.app import application
 from dragoman.serving.counters import Counters
 from dragoman.serving.served import Models
+from dragoman.serving.server import bound
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from tests import small
@@ -67,3 +69,23 @@ def served(made):
 def client(served):
     with served() as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def serving(made):
+    """Return a function that starts a server in a thread of this process, on a free port, and gives its address."""
+    uvicorn = pytest.importorskip("uvicorn")
+
+    @contextmanager
+    def start(**changes):
+        with bound("127.0.0.1", 0) as place:
+            server = uvicorn.Server(uvicorn.Config(made(**changes), log_level="error"))
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
+            thread.start()
+            while not server.started:
+                assert thread.is_alive()
+            yield f"http://127.0.0.1:{place.getsockname()[1]}"
+            server.should_exit = True
+            thread.join(60)
+
+    return start

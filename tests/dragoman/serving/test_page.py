@@ -2,15 +2,12 @@
 
 import re
 import shutil
-import threading
-from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
 import pytest
 import soundfile
 
-from dragoman.serving.server import bound
 from tests.dragoman.serving.test_openai import sent
 
 uvicorn = pytest.importorskip("uvicorn")
@@ -21,25 +18,6 @@ if CHROMIUM is None:
     pytest.skip("no Chromium here", allow_module_level=True)
 pytestmark = pytest.mark.slow
 expect = playwright.expect
-
-
-@pytest.fixture(scope="module")
-def serving(made):
-    """Return a function that starts a server in a thread and gives its address."""
-
-    @contextmanager
-    def start(**changes):
-        with bound("127.0.0.1", 0) as place:
-            server = uvicorn.Server(uvicorn.Config(made(**changes), log_level="error"))
-            thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
-            thread.start()
-            while not server.started:
-                assert thread.is_alive()
-            yield f"http://127.0.0.1:{place.getsockname()[1]}"
-            server.should_exit = True
-            thread.join(60)
-
-    return start
 
 
 @pytest.fixture(scope="module")

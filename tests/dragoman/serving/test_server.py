@@ -6,13 +6,11 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import urllib.error
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dragoman.serving.server import bound
 from tests import small
 from tests.conftest import IMPORT_PATH
 from tests.dragoman.serving.test_libretranslate import SEARCH, figure
@@ -24,17 +22,9 @@ httpx = pytest.importorskip("httpx2")
 
 
 @pytest.fixture
-def address(made):
-    """Start a server in a thread of this process, on a free port, and return its address."""
-    with bound("127.0.0.1", 0) as place:
-        server = uvicorn.Server(uvicorn.Config(made(keys=["let me in"]), log_level="error"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
-        thread.start()
-        while not server.started:
-            assert thread.is_alive()
-        yield f"http://127.0.0.1:{place.getsockname()[1]}"
-        server.should_exit = True
-        thread.join(60)
+def address(serving):
+    with serving(keys=["let me in"]) as address:
+        yield address
 
 
 @pytest.mark.parametrize(
