@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -50,7 +51,10 @@ async def events(models: Models, gate: Gate, task: Task, parts: Sequence[Part], 
                 cues = cues_of(task, done)
                 yield _event("transcript.text.done", text=text, srt=srt(cues), vtt=vtt(cues))
     except Exception as error:  # the status has been sent: this is all that a client can be told
-        yield _event("error", error=described_error(error)[1])
+        status, described = described_error(error)
+        if status == 500:
+            logging.getLogger("dragoman").error("a stream failed", exc_info=error)
+        yield _event("error", error=described)
 
 
 def text_of(task: Task, parts: Sequence[Part]) -> str:

@@ -1,14 +1,21 @@
 """OpenAI's protocol for sound; outputs are those of ``dragoman translate``."""
 
+import asyncio
 import io
 import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 
 import numpy as np
 import pytest
 import soundfile
 
+from dragoman.commands.options import ServingOptions
+from dragoman.serving.batching import Job
+from dragoman.serving.protection import Gate
+from dragoman.serving.served import Served
+from dragoman.serving.streamed import events
 from tests.dragoman.serving.test_libretranslate import SEARCH, figure
 
 #: How the server of these tests treats sound.
@@ -106,7 +113,7 @@ def test_a_stream_tells_each_segment_in_its_order(client, talks):
     assert list(client.app.state.uploads.iterdir()) == []
 
 
-def test_what_fails_in_a_stream_is_its_last_event(client, talks, monkeypatch):
+def test_what_fails_in_a_stream_is_its_last_event(client, talks, monkeypatch, caplog):
     model = client.app.state.models.served["talks"]
     monkeypatch.setattr(model.batcher, "_translate", lambda how, rows: 1 / 0)
     *others, last = told(sent(client, talks[1].read_bytes(), stream="true"))
@@ -118,6 +125,33 @@ def test_what_fails_in_a_stream_is_its_last_event(client, talks, monkeypatch):
         "code": None,
     }
     assert list(client.app.state.uploads.iterdir()) == []
+    assert caplog.records[-1].exc_info[0] is ZeroDivisionError
+
+
+def test_a_client_that_leaves_a_stream_leaves_its_place_and_its_file(client, talks, monkeypatch):
+    models = client.app.state.models
+    task, codes = models.choose("speech", "translation", source=None, target=None)
+    parts = models.parts_of_sound(talks[1], codes)
+    gate = Gate(models, ServingOptions(requests=1), None, talks[1].parent)
+    jobs, closed = [], []
+
+    def one_at_a_time(model, task, rows, heard):
+        jobs.append(Job(task, rows[:1], heard))  # the others never come
+        model.batcher.submit(jobs[0])
+        return jobs[0]
+
+    monkeypatch.setattr(Served, "submit", one_at_a_time)
+    monkeypatch.setattr(Job, "answer", lambda job, number, found: job._heard(number, found))
+
+    async def leave():
+        kept = ExitStack()
+        kept.callback(closed.append, True)
+        told = events(models, gate, task, parts, kept)
+        assert "transcript.text.segment" in await anext(told) and gate.full and not closed
+        await told.aclose()
+
+    asyncio.run(leave())
+    assert jobs[0].future.cancelled() and not gate.full and closed
 
 
 def flac_bomb():
