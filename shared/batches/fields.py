@@ -88,11 +88,13 @@ class TextField(Described):
     Attributes:
         in_language: whether the text is in its language, so that an output can be in a wrong one; labels are not.
         of_pieces: whether an output is made of the tokenizer's pieces, so that it lacks what these lack.
+        longest: tokens that an output may have in any case, where they are more than a search allows; else 0.
     """
 
     unit = "tokens"
     in_language: ClassVar[bool] = True
     of_pieces: ClassVar[bool] = True
+    longest: int = 0
 
     def __init__(
         self,

@@ -32,6 +32,7 @@ from dragoman.exchange.huggingface.hf_model import (
 from dragoman.exchange.huggingface.hf_reading import CONFIG
 from dragoman.exchange.huggingface.hf_tokenizer import new_order, write_tokenizer
 from dragoman.exchange.huggingface.hf_wav2vec2_export import encoder_of, export_encoder
+from dragoman.shared.batches.separated import SeparatedText
 from dragoman.shared.errors import DataError, UsageError, one_line
 from dragoman.shared.machine.files import is_empty, replaced_folder
 from dragoman.shared.nn.embeddings import TextEmbedding
@@ -133,6 +134,8 @@ def plain_translator(system: System) -> Translator:
     model, inputs = system.model, list(system.inputs)
     if type(system) is not System or type(model) is not Translator or inputs != ["source"]:
         raise refused(f"the system ({type(system).__name__} of a {type(model).__name__} that reads {inputs})")
+    if isinstance(system.output, SeparatedText):
+        raise refused("a symbol between the sentences of a document")
     if len(model.heads):
         raise refused(f"the heads {', '.join(model.heads)}")
     for stack, embedding in ((model.encoder, model.embeddings["source"]), (model.decoder, model.target_embedding)):

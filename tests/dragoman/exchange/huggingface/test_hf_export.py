@@ -18,6 +18,7 @@ from dragoman import DataError, System, UsageError
 from dragoman.exchange.exporting import export_huggingface
 from dragoman.exchange.huggingface import hf_export
 from dragoman.exchange.huggingface.hf_export import export, plain_translator
+from dragoman.mt.documents import of_documents
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.nn.embeddings import TypeVector
 from dragoman.shared.nn.heads import CtcHead, TiedProjection
@@ -171,6 +172,8 @@ def test_other_systems_are_refused(tokenizer: SentencePieceTokenizer) -> None:
     message = r"no native class for the system \(System of a Translator that reads \['speech'\]"
     refuses(UsageError, message, plain_translator, speech)
     refuses(UsageError, "for Encoder of Wider", lambda: plain_translator(system_of(tokenizer, encoder_layer=Wider)))
+    documents = of_documents(system=system_of(tokenizer))
+    refuses(UsageError, "no native class for a symbol between the sentences", plain_translator, documents)
     other = system_of(tokenizer)
     other.model.decoder.relative = RelativePositions(heads=2)
     refuses(UsageError, "for Decoder of Layers that are not the usual ones", plain_translator, other)
