@@ -236,7 +236,8 @@ class System(RowTranslator):
     def check_memory(self, batch: Batch, search: AnySearch, positions: int = 0) -> None:
         """Refuse a search that needs more memory than there is; it would take all of the machine's.
 
-        Outputs are assumed to be as long as the longest text of the batch, or 16 tokens if that is shorter.
+        Outputs are assumed to be as long as the longest text of the batch, or 16 tokens if that is shorter. What a
+        decoder keeps of its input counts, too: keys and values of the encoder's states, or of a prompt.
 
         Args:
             batch: of B sentences.
@@ -249,13 +250,14 @@ class System(RowTranslator):
         fields = ((name, field) for name, field in self.input_fields.items() if field.unit == "tokens")
         longest = max((batch[name].values.shape[1] for name, _ in fields), default=0)
         state_bytes = getattr(self.model, "state_bytes", None)
+        read_bytes = getattr(self.model, "read_bytes", None) if isinstance(search, Search) else None
         needed = search_bytes(
             search,
             sentences=len(batch),
             vocabulary=self.output.tokenizer.size,
             state=0 if state_bytes is None else state_bytes(max(longest, 16)),
             positions=positions,
-        )
+        ) + (0 if read_bytes is None else read_bytes(batch, kept_outputs(search)))
         what = f"{type(search).__name__} of {kept_outputs(search):,} outputs for {len(batch):,} inputs at a time"
         refuse_over(needed, what, self.device)
         check_beam(search, self.output.tokenizer.size)
