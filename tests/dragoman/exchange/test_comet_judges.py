@@ -1,4 +1,4 @@
-"""Trained metrics choose among hypotheses; pair by pair, their values are unbabel-comet's (tests/parity/test_comet.py)."""
+"""Trained metrics choose among hypotheses: what they say of each pair is what unbabel-comet says."""
 
 from __future__ import annotations
 
