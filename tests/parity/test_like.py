@@ -92,7 +92,8 @@ def test_whisper_as_faster_whisper_reads_it(
         compared.close("states", found, states, tolerance=1e-4 if quantization == "float32" else 0.5)
         if quantization == "float32":
             [written] = fast.generate(
-                ctranslate2.StorageView.from_array(sound.numpy()), [prompt], beam_size=1, max_length=24,  # of which they take half
+                ctranslate2.StorageView.from_array(sound.numpy()), [prompt], beam_size=1,
+                max_length=24,  # of which it takes half
                 suppress_blank=False, suppress_tokens=[], max_initial_timestamp_index=0,
             )  # fmt: skip
             output = list(prompt)
