@@ -333,7 +333,8 @@ class CTranslate2System(System):
         """
         if forced is not None:
             raise UsageError("the beginning of an output cannot be forced on CTranslate2: use the native engine")
-        options = _options(search)
+        end = self.output.end(batch.languages[self.output.side])
+        options = _options(search) | {"end_token": self._symbols[end]}
         self.check_memory(batch, search)
         rules = cast(BeamSearch | GreedySearch, search).rules
         starts = self.prefix(batch.languages[self.output.side])
@@ -350,13 +351,16 @@ class CTranslate2System(System):
         for limit, members in rows.items():
             chosen = [sources[row] for row in members], [prefixes[row] for row in members]
             for row, result in zip(members, self._translate(*chosen, limit, options), strict=True):
-                hypotheses[row] = result
+                hypotheses[row] = [
+                    self._hypothesis([*tokens[:limit], options["end_token"]], score, cut=len(tokens) >= limit)
+                    for tokens, score in zip(result.hypotheses, result.scores, strict=True)
+                ]
         return hypotheses
 
     def _translate(
         self, sources: list[list[str]], prefixes: list[list[str]], limit: int, options: dict[str, Any]
-    ) -> list[list[Hypothesis]]:
-        """Translate sentences whose outputs may have ``limit`` tokens before the end symbol."""
+    ) -> list[Any]:
+        """Translate sentences whose outputs may have ``limit`` tokens before the end symbol; return the results."""
         padding = self._symbols[self.output.tokenizer.pad]
         common = options | {"max_decoding_length": min(limit + 1, self._longest), "return_scores": True}
         try:
@@ -371,18 +375,11 @@ class CTranslate2System(System):
             raise DataError(
                 f"CTranslate2 cannot translate a sentence of {max(map(len, sources))} tokens ({error})"
             ) from error
-        return [
-            [
-                self._hypothesis(tokens[:limit], score, cut=len(tokens) >= limit)
-                for tokens, score in zip(result.hypotheses, result.scores, strict=True)
-            ]
-            for result in results
-        ]
+        return list(results)
 
     def _hypothesis(self, symbols: list[str], score: float, cut: bool) -> Hypothesis:
-        tokenizer = self.output.tokenizer
-        tokens = [*(self._ids[symbol] for symbol in symbols), tokenizer.eos]
-        return Hypothesis(tokens, score, {self.output_name: tokenizer.decode(tokens)}, cut)
+        tokens = [self._ids[symbol] for symbol in symbols]
+        return Hypothesis(tokens, score, self.texts_of(tokens), cut)
 
 
 def _options(search: AnySearch) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from dragoman.shared.batches.stream import Budget
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation.scoring import Evaluation, evaluate_system
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.search.beam import BeamSearch
 from dragoman.shared.systems.system import System
 
 LINES_AT_A_TIME = 32
@@ -65,7 +64,7 @@ def _evaluate(system: System, manifest: Manifest) -> Evaluation:
     return evaluate_system(
         system,
         manifest,
-        search=BeamSearch(),
+        search=system.default_search(),
         budget=Budget(rows=LINES_AT_A_TIME),
         metrics=["bleu"],
         workspace=workspace,

@@ -22,13 +22,14 @@ from dragoman.shared.nn.symbols import CTC, OUTPUT
 from dragoman.shared.padded import Padded
 from dragoman.shared.search.bans import Ban
 from dragoman.shared.search.beam import BeamSearch
+from dragoman.shared.search.rules import Rules
 from dragoman.shared.search.search import AnySearch, Search, ruled
 from dragoman.shared.search.search_bytes import check_beam, kept_outputs, search_bytes
 from dragoman.shared.sound.pauses import file_segments
 from dragoman.shared.sound.segmentation import Segmenter
 from dragoman.shared.sound.speech_activity import SpeechDetector, rows_without_speech, speech_detector, warn_of_silence
 from dragoman.shared.systems.asked import TranslationOptions, asked_search, check_best_alone
-from dragoman.shared.systems.inputs import Input, chosen_languages, rows_of_inputs, sound_rows, text_row
+from dragoman.shared.systems.inputs import Input, chosen_languages, rows_of_inputs, sound_rows, text_row, warn_of_cut
 from dragoman.shared.systems.rows import RowTranslator, translate_shown
 from dragoman.shared.systems.sound_arrays import as_files
 from dragoman.shared.systems.timed import Part, TimedText, whole
@@ -178,8 +179,8 @@ class System(RowTranslator):
         return Padded.from_sequences(rows, padding=self.output.tokenizer.pad).to(self.device)
 
     def default_search(self) -> AnySearch:
-        """Return the search used when the caller names none."""
-        return BeamSearch()
+        """Return the search used when the caller names none: a beam search, for outputs as long as the field has."""
+        return BeamSearch(rules=Rules(maximum_length_extra=max(Rules().extra, self.output.longest)))
 
     def translate_batch(
         self, batch: Batch, search: AnySearch, *, forced: Sequence[Sequence[int]] | None = None
@@ -291,7 +292,8 @@ class System(RowTranslator):
             **options: those of :meth:`parts`.
 
         Returns:
-            The text of a single input, a list of texts for a list; empty where an input has no content.
+            The text of a single input, a list of texts for a list; empty where an input has no content. A warning names
+            the inputs whose outputs end where the search allows no more tokens.
 
         Raises:
             DataError: as :meth:`hypotheses`.
@@ -301,6 +303,7 @@ class System(RowTranslator):
             return self.translate([inputs], beam=beam, batch_size=batch_size, **options)[0]
         check_best_alone("translate", options)
         hypotheses = self.hypotheses(inputs, beam=beam, batch_size=batch_size, **options)
+        warn_of_cut([called for called, best in zip(inputs, hypotheses, strict=True) if best and best[0].cut])
         return [best[0].texts[self.output_name] if best else "" for best in hypotheses]
 
     def hypotheses(
