@@ -91,6 +91,11 @@ class CausalModel(Described, nn.Module):
         return Encoding({MEMORY: batch[MEMORY]})
 
     @property
+    def width(self) -> int:
+        """The width of the vectors that it reads, D."""
+        return int(self.lm.get_input_embeddings().embedding_dim)
+
+    @property
     def projection(self) -> nn.Module:
         """The linear map from states (..., D) to logits (..., V), whose weights losses read.
 
