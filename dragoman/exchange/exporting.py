@@ -7,6 +7,7 @@ from pathlib import Path
 from dragoman.exchange.ctranslate2 import CTranslate2System, export, export_whisper
 from dragoman.exchange.huggingface import hf_export
 from dragoman.exchange.huggingface.hf_like import export_like
+from dragoman.exchange.transformers_engine.lm_export import export_language_model, holds_language_model
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.errors import DataError, UsageError
@@ -89,7 +90,11 @@ def export_huggingface(
     """
     if quantization != "float32" or compare or limit:
         raise UsageError("--quantization, --compare and --limit are for --format ctranslate2")
-    for line in hf_export.export(model, out) if like is None else export_like(model, like, out):
+    if like is None:
+        lines = hf_export.export(model, out)
+    else:
+        lines = (export_language_model if holds_language_model(model) else export_like)(model, like, out)
+    for line in lines:
         print(f"{out}: {line}")
 
 

@@ -88,7 +88,7 @@ class HearingModel(CausalModel):
         self.features = features
         self.prompt = prompt
 
-    def encode(self, batch: Batch) -> Encoding:
+    def encode(self, batch: Batch, field: str | None = None) -> Encoding:
         """Return the prompts (B, S), and what is heard of the sounds in them.
 
         Raises:
