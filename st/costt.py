@@ -30,7 +30,6 @@ from typing import Any, Unpack, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import Field, TextField
@@ -38,6 +37,7 @@ from dragoman.shared.errors import UsageError
 from dragoman.shared.generator import Encoding, Hypothesis
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.heads import CtcHead, TiedProjection, head_logits
+from dragoman.shared.nn.shrinking import ctc_shrink
 from dragoman.shared.nn.transformer import Encoder, fresh
 from dragoman.shared.nn.translator import MEMORY, SPEECH
 from dragoman.shared.objectives.objective import Term
@@ -56,25 +56,6 @@ from dragoman.st.tandem import ACOUSTIC, TandemParts, TandemTranslator
 SHRUNK = "shrunk"
 #: Tokens of both texts together, unless a search says otherwise.
 LONGEST_OUTPUT = 1000
-
-
-def ctc_shrink(states: Padded, logits: Tensor, blank: int) -> Padded:
-    """Keep the first state of each run of one label on the best path, blanks apart (Dong et al. 2021, section 3).
-
-    A run that a blank breaks is two. Gradients flow to the kept states; the choice itself has none. All is computed
-    where the states are; a row of blanks keeps its first state, so that there is something to attend to.
-
-    Args:
-        states: (B, S, D).
-        logits: (B, S, V) of the head, of the same positions.
-        blank: the blank symbol.
-
-    Returns:
-        (B, S', D), with S' from 1 to S where there are states.
-    """
-    labels = logits.argmax(-1)  # (B, S)
-    previous = F.pad(labels, (1, 0), value=-1)[:, :-1]
-    return states.keep((labels != blank) & (labels != previous), least=1)
 
 
 class Costt(TandemTranslator):

@@ -114,8 +114,8 @@ class ChoosingOptions(SearchOptions):
     mbr: Annotated[
         str | None,
         _option(
-            "chrf, chrf++ or bleu: choose the hypothesis that is most like all of them (minimum Bayes risk), of "
-            "--samples or of the beam",
+            "chrf, chrf++, bleu or the folder of a COMET model: choose the hypothesis that is most like all of them "
+            "(minimum Bayes risk), of --samples or of the beam",
             CHOICE,
         ),
     ] = None
@@ -123,7 +123,8 @@ class ChoosingOptions(SearchOptions):
         Path | None,
         _option(
             "model folder: choose by score + weight x mean log-probability of a language model, or of a translator "
-            "from the target language to the source language",
+            "from the target language to the source language; or the folder of a COMET model without references, "
+            "CometKiwi for example: choose by the quality that it estimates",
             CHOICE,
         ),
     ] = None

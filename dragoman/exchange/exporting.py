@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dragoman.exchange.ctranslate2 import CTranslate2System, export
+from dragoman.exchange.ctranslate2 import CTranslate2System, export, export_whisper
 from dragoman.exchange.huggingface import hf_export
 from dragoman.exchange.huggingface.hf_like import export_like
+from dragoman.exchange.transformers_engine.lm_export import export_language_model, holds_language_model
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.errors import DataError, UsageError
@@ -28,17 +29,20 @@ def export_ctranslate2(
         quantization: how weights are stored.
         compare: manifests to translate.
         limit: the number of rows of each, from its beginning; 0: all.
-        like: None.
+        like: of a Whisper, the folder that it was imported from; of a text translator None.
 
     Raises:
-        UsageError: for an option of the other format.
+        UsageError: for manifests to compare with Whisper.
     """
     if like is not None:
-        raise UsageError("--like is for --format huggingface")
+        if compare or limit:
+            raise UsageError("--compare and --limit are for text translators")
+        export_whisper(model, like, out, quantization=quantization)
+        print(f"{out}: Whisper, {quantization}, {_megabytes(out)}; faster_whisper.WhisperModel loads it")
+        return
     manifests = {path: Manifest.open(path) for path in compare}  # whatever is wrong with them is said first
     export(model, out, quantization=quantization)
-    size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
-    print(f"{out}: {quantization}, {size / 1e6:.1f} MB")
+    print(f"{out}: {quantization}, {_megabytes(out)}")
     if not manifests:
         return
     native, exported = System.load(model), CTranslate2System.open(out)
@@ -48,6 +52,10 @@ def export_ctranslate2(
         differing = sum(a != b for a, b in zip(ours.outputs.hypotheses, theirs.outputs.hypotheses, strict=True))
         bleu = f"BLEU {ours.scores[0].value:.2f} here, {theirs.scores[0].value:.2f} there"
         print(f"{path}: {differing} of {len(rows)} outputs differ; {bleu} ({ours.scores[0].signature})")
+
+
+def _megabytes(folder: Path) -> str:
+    return f"{sum(file.stat().st_size for file in folder.rglob('*') if file.is_file()) / 1e6:.1f} MB"
 
 
 def _evaluate(system: System, manifest: Manifest) -> Evaluation:
@@ -82,7 +90,11 @@ def export_huggingface(
     """
     if quantization != "float32" or compare or limit:
         raise UsageError("--quantization, --compare and --limit are for --format ctranslate2")
-    for line in hf_export.export(model, out) if like is None else export_like(model, like, out):
+    if like is None:
+        lines = hf_export.export(model, out)
+    else:
+        lines = (export_language_model if holds_language_model(model) else export_like)(model, like, out)
+    for line in lines:
         print(f"{out}: {line}")
 
 

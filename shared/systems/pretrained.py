@@ -12,9 +12,10 @@ from dragoman.shared.batches.fields import Field, TextField
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.described import build, change, describe
 from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.nn.shrinking import ShrinkingEncoder
 from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.nn.state import load_exactly
-from dragoman.shared.nn.subsampler import Conv1dSubsampler
+from dragoman.shared.nn.subsampler import Conv1dSubsampler, StackedFrames
 from dragoman.shared.nn.symbols import OUTPUT
 from dragoman.shared.nn.translator import EncoderModel, Translator
 from dragoman.shared.nn.waveform import WaveformEmbedding, WaveformEncoder
@@ -190,6 +191,28 @@ def speech_front_end(
     return SpeechEmbedding(
         frontend=below,
         subsampler=Conv1dSubsampler(inputs=below.width, channels=channels, width=width, kernels=kernels),
+        dropout=dropout,
+        scaled=False,
+    )
+
+
+def shrinking_front_end(*, speech: ReadingModel, width: int, dropout: float = 0.1) -> SpeechEmbedding:
+    """Return an encoder of speech that a CTC head was trained above, with a state for each label; a new map above it.
+
+    Args:
+        speech: a recogniser that is decoded by CTC, or another system with a head "ctc".
+        width: of the vectors.
+        dropout: of these.
+
+    Raises:
+        UsageError: if it has no encoder of speech, or no such head.
+    """
+    below, head = speech_encoder(system=speech), getattr(speech.model, "heads", {})
+    if "ctc" not in head:
+        raise UsageError(f"speech: {type(speech.model).__name__} has no head 'ctc', whose labels could shrink its states")
+    return SpeechEmbedding(
+        frontend=ShrinkingEncoder(embedding=below.embedding, encoder=below.encoder, head=head["ctc"]),
+        subsampler=StackedFrames(inputs=below.width, width=width, stride=1),
         dropout=dropout,
         scaled=False,
     )

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib.util import find_spec
-from typing import Protocol
+from typing import Protocol, cast
 
 from torch import Tensor, nn
 
 from dragoman.shared.annotations import Checked
 from dragoman.shared.errors import UsageError
+from dragoman.shared.machine.extras import require
 from dragoman.shared.ranges import PositiveInt, ShareBelowOne
 
 #: What the library puts into the names of the maps that it adapts, and the names of the two matrices beside them.
@@ -71,9 +71,11 @@ class LoRA(Checked):
         alpha: times 1 / R, the factor of the product.
         dropout: of what enters A.
         learn: regular expression for whole names of further parameters that learn, such as norms; None for none.
+        four_bit: keep the maps that have adapters in 4 bits (QLoRA, Dettmers et al. 2023, arXiv 2305.14314), on a GPU.
+            The model folder then holds the sums with what the 4 bits stand for.
 
     Raises:
-        UsageError: if the library peft is not installed.
+        UsageError: if the library peft, or for 4 bits bitsandbytes, is not installed.
     """
 
     def __init__(
@@ -84,34 +86,50 @@ class LoRA(Checked):
         alpha: PositiveInt = 32,
         dropout: ShareBelowOne = 0.0,
         learn: str | None = None,
+        four_bit: bool = False,
     ) -> None:
-        if find_spec("peft") is None:
-            raise UsageError("LoRA needs the library peft: pip install 'dragoman[adapters]'")
+        require("peft", "adapters", "LoRA")
+        if four_bit:
+            require("bitsandbytes", "adam8bit", "LoRA with four_bit")
         self.targets = _compiled("targets", targets)
         self.learn = None if learn is None else _compiled("learn", learn)
         self.rank = rank
         self.alpha = alpha
         self.dropout = dropout
+        self.four_bit = four_bit
         self.scale: float | None = alpha / rank
 
     def apply(self, module: nn.Module) -> None:
         """Put adapters beside the linear maps of a module, and freeze what is not to learn.
 
         Raises:
-            UsageError: if no linear map, or no further parameter, has such a name.
+            UsageError: if no linear map, or no further parameter, has such a name; for 4 bits without a GPU.
         """
         from peft import LoraConfig, inject_adapter_in_model
 
-        maps = [name for name, part in module.named_modules() if isinstance(part, nn.Linear)]
+        maps = {name: part for name, part in module.named_modules() if isinstance(part, nn.Linear)}
         chosen = [name for name in maps if self.targets.fullmatch(name)]
         if not chosen:
-            raise _unknown("targets", self.targets, "linear map", maps)
+            raise _unknown("targets", self.targets, "linear map", [*maps])
         learning = _named("learn", self.learn, module) if self.learn else set()
+        if self.four_bit:
+            if (device := maps[chosen[0]].weight.device).type != "cuda":
+                raise UsageError(f"four_bit: 4-bit weights need a GPU, and this runs on {device}: leave it out")
+            in_four_bits(module, chosen)
         only = "|".join(re.escape(name) for name in chosen)  # of what else matches, the library has adapters too
         config = LoraConfig(r=self.rank, lora_alpha=self.alpha, lora_dropout=self.dropout, target_modules=only)
         inject_adapter_in_model(config, module)
         for name, parameter in module.named_parameters():
             parameter.requires_grad_(name.endswith((DOWN, UP)) or name.replace(BASE, ".") in learning)
+
+
+def in_four_bits(module: nn.Module, names: list[str]) -> None:
+    """Put maps in 4 bits in the place of some linear maps of a module, and tell peft that it has such."""
+    from dragoman.shared.training.four_bit import FourBitLinear
+
+    for name in names:
+        module.set_submodule(name, FourBitLinear(cast(nn.Linear, module.get_submodule(name))))
+    module.is_loaded_in_4bit = True  # type: ignore[assignment]
 
 
 def merged(tensors: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:

@@ -56,10 +56,7 @@ def export_like(model: str | Path, original: str | Path, out: str | Path) -> lis
         UsageError: if the model is not the original's: other parts, sizes, settings or tokenizers, naming the first.
     """
     original, out = Path(original), Path(out)
-    if out.exists() and not (out / WEIGHTS).is_file() and not (out.is_dir() and is_empty(out)):
-        raise DataError(f"{out}: holds something other than a model, which would be lost")
-    if out.resolve() in (original.resolve(), Path(model).resolve()):
-        raise UsageError(f"{out}: is the model itself, or what it is to be like: give another place")
+    check_out(model, original, out)
     system = ReadingModel.load(model)
     with TemporaryDirectory() as scratch:
         theirs, report = imported(original, system, Path(scratch))
@@ -71,9 +68,8 @@ def export_like(model: str | Path, original: str | Path, out: str | Path) -> lis
     config = {name: value for name, value in config.items() if name != "torch_dtype"} | {"dtype": "float32"}
     try:
         with replaced_folder(out) as temporary:
-            for path in sorted(original.iterdir()):
-                if path.is_file() and path.name.endswith(COPIED) and not path.name.endswith(LISTS):
-                    shutil.copyfile(path, temporary / path.name)
+            for path in copied(original):
+                shutil.copyfile(path, temporary / path.name)
             (temporary / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
             save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
             (temporary / WEIGHTS).chmod((temporary / CONFIG).stat().st_mode & 0o777)
@@ -84,6 +80,25 @@ def export_like(model: str | Path, original: str | Path, out: str | Path) -> lis
     except SafetensorError as error:
         raise DataError(f"{out}: the model could not be written ({one_line(error)})") from error
     return [f"{(config.get('architectures') or ['a model'])[0]} ({config['model_type']}), as {original}"]
+
+
+def check_out(model: str | Path, original: Path, out: Path) -> None:
+    """Refuse a place for an export where something would be lost.
+
+    Raises:
+        DataError: if it holds something other than a model.
+        UsageError: if it is the model itself, or what it is to be like.
+    """
+    if out.exists() and not (out / WEIGHTS).is_file() and not (out.is_dir() and is_empty(out)):
+        raise DataError(f"{out}: holds something other than a model, which would be lost")
+    if out.resolve() in (original.resolve(), Path(model).resolve()):
+        raise UsageError(f"{out}: is the model itself, or what it is to be like: give another place")
+
+
+def copied(original: Path) -> list[Path]:
+    """Return the files of a folder that stay as they are: all but weights, settings of the model included."""
+    files = (path for path in sorted(original.iterdir()) if path.is_file())
+    return [path for path in files if path.name.endswith(COPIED) and not path.name.endswith(LISTS)]
 
 
 def imported(folder: Path, system: ReadingModel, scratch: Path) -> tuple[ReadingModel, LoadReport]:

@@ -1,6 +1,6 @@
 """A decoder-only language model of the library transformers, as search sees it.
 
-Legend: B sentences, K outputs of each, R = B x K rows, S prompt, P prefix, T tokens, V vocabulary.
+Legend: B sentences, K outputs of each, R = B x K rows, S prompt, P prefix, T tokens, V vocabulary, D width.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from dragoman.exchange.transformers_engine.library_folder import library_model, without_tied
-from dragoman.shared.batch import Batch
+from dragoman.exchange.transformers_engine.library_folder import library_model, with_tied, without_tied
+from dragoman.shared.batch import Batch, naming_longest
 from dragoman.shared.described import Described
+from dragoman.shared.errors import TooLongError, UsageError
 from dragoman.shared.generator import Encoding, check_fork, kept_sentences
+from dragoman.shared.nn.state import evaluating
 from dragoman.shared.nn.translator import MEMORY
 from dragoman.shared.padded import Padded
 
@@ -50,11 +52,12 @@ class CausalState:
 class CausalModel(Described, nn.Module):
     """A decoder-only language model: what it "encodes" is a prompt, which outputs continue.
 
-    The probability of any of several end symbols is that of the first.
+    The probability of any of several end symbols is that of the first, which alone is what training teaches.
 
     Args:
         config: the library's ``config.json``.
         ends: ids of the symbols that end an output, the tokenizer's ``</s>`` first.
+        recompute: keep only what enters each layer, and compute the rest again in the backward pass.
 
     Raises:
         DataError: if the library knows no such language model.
@@ -65,22 +68,74 @@ class CausalModel(Described, nn.Module):
     found_by: ClassVar[str] = "AutoModelForCausalLM"
     lm: Any
 
-    def __init__(self, *, config: dict[str, Any], ends: list[int]) -> None:
+    def __init__(self, *, config: dict[str, Any], ends: list[int], recompute: bool = False) -> None:
         super().__init__()
         self.lm = library_model(config, self.found_by, "language model")
         self.ends = list(ends)
+        if recompute:
+            # Older releases of the library know the second name alone, which version 6 will not.
+            enable = getattr(self.lm, "activation_checkpointing_enable", self.lm.gradient_checkpointing_enable)
+            enable({"use_reentrant": False})
+        self._projects: bool | None = None
         self.register_state_dict_post_hook(without_tied)
+        self.register_load_state_dict_pre_hook(with_tied)
 
-    def encode(self, batch: Batch) -> Encoding:
-        """Return the prompts (B, S) themselves: they are read when a search starts."""
+    def encode(self, batch: Batch, field: str | None = None) -> Encoding:
+        """Return the prompts (B, S) themselves: they are read when a search starts.
+
+        Raises:
+            DataError: if one is longer than the model has positions, naming it.
+        """
+        with naming_longest(batch, MEMORY):
+            self._check_positions(batch[MEMORY].values.shape[1])
         return Encoding({MEMORY: batch[MEMORY]})
+
+    @property
+    def width(self) -> int:
+        """The width of the vectors that it reads, D."""
+        return int(self.lm.get_input_embeddings().embedding_dim)
+
+    @property
+    def projection(self) -> nn.Module:
+        """The linear map from states (..., D) to logits (..., V), whose weights losses read.
+
+        Raises:
+            UsageError: if an adapter stands beside it, or the model does more to logits (Granite divides them).
+        """
+        projection = self.lm.get_output_embeddings()
+        if not isinstance(projection, nn.Linear):
+            raise UsageError(f"targets: the map to the vocabulary (a {type(projection).__name__}) has no adapter here")
+        if self._projects is None:
+            token = torch.tensor([[self.ends[0]]], device=projection.weight.device)
+            with torch.no_grad(), evaluating(self.lm):
+                states = self.lm.base_model(input_ids=token, use_cache=False).last_hidden_state
+                self._projects = torch.equal(projection(states), self.lm(input_ids=token, use_cache=False).logits)
+        if not self._projects:
+            raise UsageError(f"a {self.lm.config.model_type} changes its logits, and cannot be trained here")
+        return projection
+
+    def decode(self, prefix: Padded, encoding: Encoding) -> Tensor:
+        """Return the states (B, T, D) at the tokens of prefix (B, T) behind the prompts, read at once, for losses.
+
+        Raises:
+            TooLongError: if prompt and prefix are longer than the model has positions.
+        """
+        prompts = encoding.memories[MEMORY]
+        read = Padded.from_sequences(self._joined(encoding, prefix)).to(prefix.device)
+        self._check_positions(read.values.shape[1])
+        # What is behind a row's end is seen by nothing in the row: causal attention needs no mask.
+        given = {self._called(read.values): read.values} | self.beside(encoding, read.values)
+        states = self.lm.base_model(**given, use_cache=False).last_hidden_state
+        places = prompts.lengths[:, None] + torch.arange(prefix.values.shape[1], device=prefix.device)
+        places = places.clamp(max=states.shape[1] - 1)
+        return states.gather(1, places[..., None].expand(-1, -1, states.shape[-1]))
 
     def start(self, encoding: Encoding, prefix: Padded | None) -> CausalState:
         """Read the prompts, and a prefix (B, P) behind them."""
-        read = [encoding.memories[MEMORY], *([] if prefix is None else [prefix])]
-        rows = [torch.cat(parts) for parts in zip(*(part.rows() for part in read), strict=True)]
+        rows = self._joined(encoding, prefix)
         longest = max(map(len, rows))
-        tokens = torch.stack([nn.functional.pad(row, (longest - len(row), 0)) for row in rows])
+        around = (0, 0) * (rows[0].dim() - 1)
+        tokens = torch.stack([nn.functional.pad(row, (*around, longest - len(row), 0)) for row in rows])
         lengths = torch.tensor([*map(len, rows)], device=tokens.device)
         mask = torch.arange(longest, device=tokens.device) >= longest - lengths[:, None]
         return CausalState(self._read(tokens, mask, None, **self.beside(encoding, tokens))[1], mask)
@@ -126,7 +181,7 @@ class CausalModel(Described, nn.Module):
             **beside: what else the library is given.
         """
         places = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
-        given = {"input_ids": tokens, "attention_mask": mask.long(), "position_ids": places} | beside
+        given = {self._called(tokens): tokens, "attention_mask": mask.long(), "position_ids": places} | beside
         read = self.lm(**given, past_key_values=cache, use_cache=True)
         logits = read.logits
         if len(self.ends) > 1:
@@ -134,6 +189,25 @@ class CausalModel(Described, nn.Module):
             logits[..., first] = logits[..., self.ends].logsumexp(dim=-1)
             logits[..., others] = float("-inf")
         return logits, read.past_key_values
+
+    def _joined(self, encoding: Encoding, prefix: Padded | None) -> list[Tensor]:
+        """Return prompts with what stands behind them, (S + P,) each."""
+        read = [encoding.memories[MEMORY], *([] if prefix is None else [self.like_prompts(prefix)])]
+        return [torch.cat(parts) for parts in zip(*(part.rows() for part in read), strict=True)]
+
+    def like_prompts(self, prefix: Padded) -> Padded:
+        """Return tokens (B, P) in the form of the prompts, which here are tokens."""
+        return prefix
+
+    @staticmethod
+    def _called(read: Tensor) -> str:
+        """Return what the library calls tokens (B, T), or vectors (B, T, D) in their place."""
+        return "inputs_embeds" if read.is_floating_point() else "input_ids"
+
+    def _check_positions(self, length: int) -> None:
+        most = getattr(self.lm.config.get_text_config(), "max_position_embeddings", None)
+        if most is not None and length > most:
+            raise TooLongError(f"{length} tokens of prompt and output, and the model has {most} positions")
 
 
 def cache_bytes(model: Any, length: int) -> int:

@@ -118,12 +118,15 @@ def opened_tokenizer(source: Path) -> Any:
     """Return the library's tokenizer of a folder.
 
     Raises:
+        DataError: if there is none; the library then makes one without pieces.
         UsageError: if the library is not installed, or the tokenizer is none of the library tokenizers.
     """
     with quiet():
         tokenizer = library().AutoTokenizer.from_pretrained(source, **LOCAL)
     if not tokenizer.is_fast:
         raise UsageError(f"{source}: its tokenizer has no tokenizer.json")
+    if not tokenizer(PROBES[1], add_special_tokens=False)["input_ids"]:
+        raise DataError(f"{source}: has no tokenizer (tokenizer.json, or the files that transformers makes one of)")
     return tokenizer
 
 
@@ -168,6 +171,14 @@ def without_tied(module: nn.Module, tensors: dict[str, Tensor], prefix: str, met
     for name, _ in module.named_parameters(remove_duplicate=False):
         if name not in first:
             tensors.pop(prefix + name, None)
+
+
+def with_tied(module: nn.Module, tensors: dict[str, Tensor], prefix: str, *told: Any) -> None:
+    """Give what is the same parameter under a second name its values; a hook before ``load_state_dict``."""
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        if (first := prefix + names[id(parameter)]) in tensors:
+            tensors.setdefault(prefix + name, tensors[first])
 
 
 @contextmanager

@@ -13,13 +13,14 @@ from torch import Tensor
 
 from dragoman.exchange.transformers_engine.causal import CausalModel
 from dragoman.exchange.transformers_engine.library_features import LibraryFeatures
-from dragoman.exchange.transformers_engine.prompt import TEXT, with_languages
+from dragoman.exchange.transformers_engine.prompt import TEXT
 from dragoman.shared.batch import Batch, naming_longest
 from dragoman.shared.described import Described
 from dragoman.shared.errors import UsageError
 from dragoman.shared.generator import Encoding
 from dragoman.shared.nn.translator import MEMORY, SPEECH
 from dragoman.shared.padded import Padded
+from dragoman.shared.text import languages
 from dragoman.shared.text.tokenizer import Tokenizer
 
 FEATURES, MASK, VECTORS = "input_features", "feature_attention_mask", "vectors"
@@ -58,7 +59,7 @@ class SpokenPrompt(Described):
             elif part in self.tokenizer.symbols:
                 ids.append(self.tokenizer.id(part))
             else:
-                ids += self.tokenizer.encode(with_languages(part, row))
+                ids += self.tokenizer.encode(languages.with_languages(part, row))
         return ids
 
 
@@ -87,7 +88,7 @@ class HearingModel(CausalModel):
         self.features = features
         self.prompt = prompt
 
-    def encode(self, batch: Batch) -> Encoding:
+    def encode(self, batch: Batch, field: str | None = None) -> Encoding:
         """Return the prompts (B, S), and what is heard of the sounds in them.
 
         Raises:

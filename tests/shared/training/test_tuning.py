@@ -8,6 +8,7 @@ from torch import nn
 
 from dragoman import System, UsageError
 from dragoman.shared.batches.loader import Loader
+from dragoman.shared.machine import extras
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases.averaging import Average
 from dragoman.shared.training import tuning
@@ -171,5 +172,63 @@ def test_what_does_not_exist_is_refused(world, adapters, monkeypatch):
     refuses(UsageError, r"targets '\(' is no regular expression", LoRA, targets="(")
     refuses(UsageError, "LoRA: rank must be at least 1, not 0", LoRA, targets=".*", rank=0)
     refuses(UsageError, "dropout must be at least 0 and below 1, not 1.0", LoRA, targets=".*", dropout=1.0)
-    monkeypatch.setattr(tuning, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "bitsandbytes" else name)
+    refuses(UsageError, r"bitsandbytes: pip install 'dragoman\[adam8bit\]'", LoRA, targets=".*", four_bit=True)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
     refuses(UsageError, r"peft: pip install 'dragoman\[adapters\]'", LoRA, targets=".*")
+
+
+@pytest.fixture
+def four_bits(adapters, monkeypatch):
+    """An optimiser of adapters beside maps in 4 bits, here on a CPU, where the library computes them slowly."""
+    pytest.importorskip("bitsandbytes")
+
+    class Anywhere(LoRA):
+        def apply(self, module):
+            names = [name for name, part in module.named_modules() if isinstance(part, nn.Linear)]
+            tuning.in_four_bits(module, [name for name in names if self.targets.fullmatch(name)])
+            super().apply(module)
+
+    return lambda: Adam(tuning=Anywhere(targets=TARGETS, rank=3, alpha=6))
+
+
+def test_maps_in_four_bits_are_saved_as_what_these_stand_for(world, workspace, four_bits):
+    import bitsandbytes
+
+    fit = world.fit(optimizer=four_bits(), updates=12)
+    before = states(fit.objective)
+    place = workspace()
+    fit.run(place)
+    tensors = list_checkpoints(place.folder / "checkpoints")[-1].tensors()
+    Average(fit=str(place.folder), checkpoints="last 1").run(workspace(phase="average"))
+    found = System.load(workspace(phase="average").folder / "model").state_dict()
+    for name in ("self_attention.queries_keys_values", "memory_attention.source.keys_values", "outer"):
+        layer = f"model.decoder.layers.0.{name}"
+        weight = before[f"system.{layer}.weight"]
+        packed, state = bitsandbytes.functional.quantize_4bit(weight, compress_statistics=True, quant_type="nf4")
+        rounded = bitsandbytes.functional.dequantize_4bit(packed, state)
+        assert torch.equal(tensors[f"system.{layer}.base_layer.weight"], rounded) and not rounded.equal(weight)
+        down, up = (tensors[f"system.{layer}.lora_{side}.default.weight"] for side in "AB")
+        torch.testing.assert_close(found[f"{layer}.weight"], rounded + 6 / 3 * up @ down)
+        assert up.abs().sum() > 0
+
+
+def test_a_run_in_four_bits_that_was_cut_goes_on_bit_for_bit(world, workspace, four_bits):
+    whole = world.fit(optimizer=four_bits(), updates=12)
+    whole.run(workspace("whole"))
+    world.fit(optimizer=four_bits(), updates=8).run(workspace("cut"))
+    resumed = world.fit(optimizer=four_bits(), updates=12)
+    resumed.run(workspace("cut"))
+    wanted, found = states(whole.objective), states(resumed.objective)
+    assert wanted.keys() == found.keys() and all(torch.equal(wanted[name], found[name]) for name in wanted)
+
+
+def test_four_bits_are_for_a_gpu_and_for_the_same_matrices(world, four_bits):
+    objective = world.fit().objective
+    four_bit = Adam(tuning=LoRA(targets=TARGETS, four_bit=True))
+    refuses(UsageError, "four_bit: 4-bit weights need a GPU, and this runs on cpu", four_bit.build, objective)
+    four_bits().build(objective)
+    tensors = states(objective)
+    name = "system.model.decoder.layers.0.outer.base_layer.weight"
+    tensors[name][0, 0] += 1
+    refuses(RuntimeError, f"{name} is not what the 4 bits of this model stand for", objective.load_state_dict, tensors)

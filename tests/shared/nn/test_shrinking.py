@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dragoman.shared.padded import Padded
-from dragoman.st.costt import ctc_shrink
+from dragoman.shared.nn.shrinking import ctc_shrink
 
 BLANK = 3
 
@@ -45,3 +45,19 @@ def test_a_state_of_each_run_is_kept_as_a_loop_finds_it(paths):
             assert torch.equal(kept.values[row, new], values[row, place])
             wanted[row, place] = weights[row, new]
     assert torch.equal(values.grad, wanted)  # that of the gather; none for what was left out
+
+
+def test_an_encoder_keeps_the_states_that_its_head_chooses():
+    torch.manual_seed(4)
+    embedding, encoder = small.speech_embedding(), small.encoder(2, taps=[2])
+    head = CtcHead(tap=2, width=16, vocabulary=5, blank=BLANK)
+    speech = Padded(torch.randn(2, 9000), torch.tensor([9000, 5000]))
+    states = WaveformEncoder(embedding=embedding, encoder=encoder)(speech)
+    kept = ShrinkingEncoder(embedding=embedding, encoder=encoder, head=head)(speech)
+    for row, found in zip(states.rows(), kept.rows(), strict=True):
+        chosen = places((row @ head.projection.weight.T + head.projection.bias).argmax(-1).tolist())
+        assert 0 < len(chosen) < len(row) and torch.equal(found, row[chosen])
+    assert not any(parameter.requires_grad for parameter in head.parameters())
+    other = CtcHead(tap=1, width=16, vocabulary=5, blank=BLANK)
+    with pytest.raises(ValueError, match="the head reads the states of 1, but the encoder's taps are"):
+        ShrinkingEncoder(embedding=embedding, encoder=encoder, head=other)
