@@ -87,7 +87,10 @@ def test_loss_and_gradients_are_those_of_the_library_where_prompts_have_no_label
     total, count = 0, 0
     for row, sound in zip(rows, noise(), strict=True):
         read = vectors(models, task, sound)
-        output = [*tokenizer(WRITTEN[task].format(**row), add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        output = [
+            *tokenizer(WRITTEN[task].format(**row), add_special_tokens=False)["input_ids"],
+            tokenizer.eos_token_id,
+        ]
         labels = torch.tensor([[-100] * read.shape[1] + output])
         inputs = torch.cat([read, theirs.get_input_embeddings()(torch.tensor([output]))], dim=1)
         total += theirs(inputs_embeds=inputs, labels=labels).loss * len(output)
@@ -117,6 +120,15 @@ def test_outputs_are_those_of_generate(models, beam, task):
             assert best.texts == {"translation": text}
 
 
+@torch.no_grad()
+def test_the_bytes_of_prompts_are_those_that_the_library_keeps(models, rows):
+    _, _, system = models
+    batch = collate(rows, system.inputs, np.random.default_rng(1))
+    state = system.model.start(system.model.encode(batch), None).fork(3)
+    held = sum(layer.keys.nbytes + layer.values.nbytes for layer in state.cache.layers)
+    assert held == system.model.read_bytes(batch, 3)
+
+
 def test_a_task_is_asked_by_what_it_writes(models):
     _, _, system = models
     other = system.for_task(writes="transcript")
@@ -133,7 +145,10 @@ def test_an_output_of_both_texts_is_divided_where_the_first_ends(models):
     _, _, system = models
     both = system.outputs["both"]
     row = {"id": "1", "source_text": "a\n dog", "target_text": "ein\nHund", "target_language": "de"}
-    assert both.text(row) == "a dog\nein Hund" and both.texts([row, row | {"source_text": None}]) == ["a dog\nein Hund", None]
+    assert both.text(row) == "a dog\nein Hund" and both.texts([row, row | {"source_text": None}]) == [
+        "a dog\nein Hund",
+        None,
+    ]
     assert both.divided("a dog\nein\nHund ") == {"transcript": "a dog", "translation": "ein\nHund"}
     assert both.divided("a dog") == {"transcript": "a dog", "translation": ""}
     assert both.lengths([row, {"id": "2", "target_text": "x"}]).tolist() == [len(both(row, None)), -1]

@@ -186,6 +186,14 @@ class SpeechLanguageModel(CausalModel):
             self._check_positions(max(map(len, rows)))
         return Encoding({MEMORY: Padded.from_sequences(rows).to(heard.device)})
 
+    def longest_prompt(self, batch: Batch) -> int:
+        """Return how many vectors the longest prompt of a batch has; those of its sound, if they can be told before."""
+        samples, lengths = batch[SPEECH].lengths, getattr(self.speech, "lengths", None)
+        heard = torch.zeros_like(samples)
+        if lengths is not None:
+            heard = lengths(samples.clamp(min=getattr(self.speech, "window", None) or 0))
+        return int((batch[PROMPT].lengths - 1 + heard).max())
+
     def like_prompts(self, prefix: Padded) -> Padded:
         """Return the vectors (B, P, D) of tokens (B, P)."""
         return prefix.map(self.lm.get_input_embeddings())
