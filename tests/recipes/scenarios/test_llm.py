@@ -112,7 +112,10 @@ def test_what_is_chosen_learns_and_all_else_stays(arm, encoder, learning, keys, 
     keys = {"channels": 16, "batch_rows": 4, "kernels": [3, 3]} | ({} if arm is None else {"arm": arm}) | keys
     after = System.load(run("own/speech_llm", tmp_path, miniature["own"], **folders, **keys))
     sound, lm = ReadingModel.load(speaking / encoder), System.load(speaking / "lm")
-    places = {"model.speech.frontend.embedding.": "model.embeddings.speech.", "model.speech.frontend.encoder.": "model.encoder."}
+    places = {
+        "model.speech.frontend.embedding.": "model.embeddings.speech.",
+        "model.speech.frontend.encoder.": "model.encoder.",
+    }
     before = {name: tensor for name, tensor in lm.state_dict().items()}
     for here, there in places.items():
         found = {here + name.removeprefix(there): t for name, t in sound.state_dict().items() if name.startswith(there)}

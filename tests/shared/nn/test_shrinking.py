@@ -3,8 +3,11 @@
 import pytest
 import torch
 
+from dragoman.shared.nn.heads import CtcHead
+from dragoman.shared.nn.shrinking import ShrinkingEncoder, ctc_shrink
+from dragoman.shared.nn.waveform import WaveformEncoder
 from dragoman.shared.padded import Padded
-from dragoman.shared.nn.shrinking import ctc_shrink
+from tests import small
 
 BLANK = 3
 
