@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from dragoman import BeamSearch, Manifest, System, UsageError
+from dragoman import BeamSearch, Manifest, Recipe, System, UsageError
 from dragoman.commands.options import SearchOptions
 from dragoman.commands.searching import fitting, search_for
 from dragoman.exchange.trimming import trim
@@ -166,3 +166,11 @@ def test_refusals(system):
     for part in (FilledTokens(), OutputLength()):
         refuses(UsageError, "needs a MaskFiller, but the model is Translator", part.check, small.translator(9))
     assert len(Encoding({}, {"lengths": torch.zeros(2, 3)})) == 2
+
+
+def test_a_teacher_has_the_sizes_of_its_pupil_and_others_if_they_are_given():
+    keys = {"data_folder": "none", "source_language": "en", "target_language": "de", "width": 64, "heads": 4}
+    keys |= {"feedforward": 128, "encoder_layers": 2, "decoder_layers": 1, "phases.teacher.decoder_layers": 3}
+    teacher = Recipe.load("text/mask_predict", keys).plan["teacher"].inner
+    sizes = {key: teacher.value(key) for key in ("width", "heads", "feedforward", "encoder_layers", "decoder_layers")}
+    assert [*sizes.values()] == [64, 4, 128, 2, 3]
