@@ -225,9 +225,7 @@ def translate(
     model: Annotated[Path, typer.Argument(help="folder of a model, or of a run")],
     inputs: Annotated[
         list[Path] | None,
-        typer.Argument(
-            help="text files, files of subtitles (srt, vtt, ass), or sound files and folders with sound files"
-        ),
+        typer.Argument(help="text files, files of subtitles (srt, vtt, ass), or sound files and folders with them"),
     ] = None,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
