@@ -99,7 +99,8 @@ class Generator(Protocol):
     """An autoregressive system, as greedy and beam search see it.
 
     One with a limited number of positions gives the maximum number of tokens in ``longest_output``; one
-    that can tell how many bytes its state takes for an output of `length` tokens has ``state_bytes(length)``.
+    that can tell how many bytes its state takes for an output of `length` tokens has ``state_bytes(length)``, and for
+    what it reads of a batch, with so many outputs of each sentence, ``read_bytes(batch, outputs)``.
     """
 
     def encode(self, batch: Batch) -> Encoding:

@@ -53,8 +53,10 @@ class Room:
 
     def filled(self, samples: np.ndarray, rate: int) -> np.ndarray:
         """Samples (N,) as they sound in the room, as many as there were."""
+        from scipy.fft import next_fast_len  # most other sizes take ten times as long
+
         response = self.response(rate)
-        size = len(samples) + len(response) - 1
+        size = next_fast_len(len(samples) + len(response) - 1, real=True)
         return np.asarray(np.fft.irfft(np.fft.rfft(samples, size) * np.fft.rfft(response, size), size)[: len(samples)])
 
     def heard(self, samples: np.ndarray, rate: int) -> np.ndarray:

@@ -224,7 +224,10 @@ def batch_size(
 def translate(
     model: Annotated[Path, typer.Argument(help="folder of a model, or of a run")],
     inputs: Annotated[
-        list[Path] | None, typer.Argument(help="text files, or sound files and folders with sound files")
+        list[Path] | None,
+        typer.Argument(
+            help="text files, files of subtitles (srt, vtt, ass), or sound files and folders with sound files"
+        ),
     ] = None,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
@@ -250,14 +253,20 @@ def translate(
     ] = "text",
     out: Annotated[
         Path | None,
-        typer.Option(help="output folder, with one file per input, for a format with times; default: print"),
+        typer.Option(
+            help="output folder, with one file per input, for a format with times and for files of subtitles; or the "
+            "translated file of subtitles; default: print"
+        ),
     ] = None,
     *,
     sound: SoundOptions,
     search: ChoosingOptions,
     models: ModelOptions,
 ) -> None:
-    """Translate lines of text (files or standard input) or sound files; prints one line per input, in order."""
+    """Translate lines of text (files or standard input) or sound files; prints one line per input, in order.
+
+    A file of subtitles is translated by sentences, which may run over several blocks; times and tags stay.
+    """
     from dragoman.commands.translate import translate_inputs
 
     translate_inputs(

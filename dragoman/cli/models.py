@@ -143,15 +143,18 @@ def export(
     limit: Annotated[int, typer.Option(min=0, help="number of rows per manifest to compare; 0: all")] = 0,
     like: Annotated[
         Path | None,
-        typer.Option(help="for huggingface: folder that the model was imported from; its other files are copied"),
+        typer.Option(
+            help="folder that the model was imported from, with files to copy: for huggingface, and for Whisper"
+        ),
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Convert a model for another engine: CTranslate2 (text translators) or Hugging Face transformers.
+    """Convert a model for another engine: CTranslate2 (text translators, Whisper) or Hugging Face transformers.
 
     transformers gets text translators, and encoders of waveforms (wav2vec 2.0 and its relatives); with --like, whatever
-    was imported and fine-tuned (Whisper, Speech2Text, w2v-BERT, T5). A part that the engine does not support (several
-    memories, other layers) is an error. --quantization, --compare and --limit apply to ctranslate2 only.
+    was imported and fine-tuned (Whisper, Speech2Text, w2v-BERT, T5). CTranslate2 gets a fine-tuned Whisper with --like,
+    as faster-whisper reads it. A part that the engine does not support (several memories, other layers) is an error.
+    --quantization, --compare and --limit apply to ctranslate2 only.
     """
     from dragoman.exchange.exporting import FORMATS
 

@@ -28,7 +28,7 @@ ADDRESS, LIMITS = "Address and keys", "Limits of requests"
 #: Those of shared/evaluation/metrics.py, which is too heavy to be imported here.
 METRIC_NAMES = (
     "bleu, bleu_lc, bleu_bare, spbleu, chrf, chrf++, ter, wer, cer, wer_raw, cer_raw, accuracy, entity_f1, "
-    "exact_match, answer_f1, exact_match_local, answer_f1_local, rouge1, rouge2, rougeL"
+    "exact_match, answer_f1, exact_match_local, answer_f1_local, rouge1, rouge2, rougeL, rougeLsum"
 )
 #: The context of a command that gets keys of a recipe or options of a reader, beside its own.
 OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -114,8 +114,8 @@ class ChoosingOptions(SearchOptions):
     mbr: Annotated[
         str | None,
         _option(
-            "chrf, chrf++ or bleu: choose the hypothesis that is most like all of them (minimum Bayes risk), of "
-            "--samples or of the beam",
+            "chrf, chrf++, bleu or the folder of a COMET model: choose the hypothesis that is most like all of them "
+            "(minimum Bayes risk), of --samples or of the beam",
             CHOICE,
         ),
     ] = None
@@ -123,7 +123,8 @@ class ChoosingOptions(SearchOptions):
         Path | None,
         _option(
             "model folder: choose by score + weight x mean log-probability of a language model, or of a translator "
-            "from the target language to the source language",
+            "from the target language to the source language; or the folder of a COMET model without references, "
+            "CometKiwi for example: choose by the quality that it estimates",
             CHOICE,
         ),
     ] = None

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from dragoman.commands.input_files import lines
 from dragoman.commands.options import ChoosingOptions, ModelOptions, SearchOptions, SoundOptions
 from dragoman.shared.errors import DataError, UsageError, check_number
-from dragoman.shared.evaluation.judging import ExpectedMetric, OtherModel
+from dragoman.shared.evaluation.judging import OF_SENTENCES, ExpectedMetric, OtherModel
 from dragoman.shared.search import (
     AllowedTokens,
     AnySearch,
@@ -34,6 +34,8 @@ from dragoman.shared.systems.model_folder import model_folder
 from dragoman.shared.systems.system import System
 from dragoman.shared.text.tokenizer import Tokenizer
 
+#: What a folder of unbabel-comet has.
+COMET = "hparams.yaml"
 #: Those of a command.
 Options = TypeVar("Options", bound=SearchOptions)
 
@@ -87,7 +89,20 @@ def search_for(options: SearchOptions, *, n_best: int = 1, tokenizer: Tokenizer 
 def judge_for(options: ChoosingOptions) -> Judge:
     """Return what chooses among hypotheses; see :func:`search_for`."""
     if options.rerank is None:
-        return ExpectedMetric(metric=str(options.mbr))
+        metric = str(options.mbr)
+        if metric in OF_SENTENCES:
+            return ExpectedMetric(metric=metric)
+        if not (Path(metric) / COMET).is_file():
+            raise UsageError(f"--mbr {metric}: neither {', '.join(OF_SENTENCES)} nor a folder of COMET, with {COMET}")
+        from dragoman.exchange.comet_judges import ExpectedComet
+
+        return ExpectedComet(model=metric)
+    if (options.rerank / COMET).is_file():
+        if options.rerank_weight != type(options).rerank_weight:
+            raise UsageError(f"--rerank-weight: the estimator in {options.rerank} chooses alone")
+        from dragoman.exchange.comet_judges import QualityEstimate
+
+        return QualityEstimate(model=str(options.rerank))
     check_number("--rerank-weight", options.rerank_weight, above=0, most=LARGEST_WEIGHT)
     return OtherModel(model=str(model_folder(options.rerank)), weight=options.rerank_weight)
 

@@ -17,12 +17,15 @@ from dragoman.commands.pace import Pace
 from dragoman.commands.searching import fitting, search_for, translation_options
 from dragoman.commands.timed_output import FORMATS, check_output, rendered, write_timed
 from dragoman.commands.whole_documents import translate_documents
+from dragoman.commands.whole_subtitles import translate_subtitles
 from dragoman.shared.errors import DataError, UsageError, plural
 from dragoman.shared.evaluation.outputs import ONE_LINE
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.sound.segmentation import check_segmenter
 from dragoman.shared.sound.speech_activity import check_detector
+from dragoman.shared.text.subtitle_files import FORMATS as SUBTITLES
 
+OUT = "--out is for files of subtitles, and for sound with --format srt, vtt, tsv, and json of one hypothesis"
 CHUNK = 2048  # lines held in memory at a time
 
 
@@ -62,9 +65,14 @@ def translate_inputs(
         render = partial(rendered, kind, batch_size=models.batch_size)
         write_timed(model, inputs, languages=languages, kind=kind, formats=FORMATS, out=out, render=render, **options)
         return
-    if out is not None:
-        raise UsageError("--out is for files with times: --format srt, vtt, tsv, and json of one hypothesis")
     search = fitting(search, system)
+    if any(path.suffix.lower() in SUBTITLES for path in inputs) and not speech:
+        if several or documents or kind != "text":
+            raise UsageError("a file of subtitles is translated without --n-best, --samples, --documents and --format")
+        translate_subtitles(system, inputs, languages=languages, out=out, search=search, models=models, machine=machine)
+        return
+    if out is not None:
+        raise UsageError(OUT)
     if documents:
         translate_documents(system, inputs, languages=languages, search=search, models=models, machine=machine)
         return

@@ -44,7 +44,7 @@ def translate_documents(
     if not isinstance(field, SeparatedText):
         raise UsageError("--documents: this model was not trained on documents, as text/documents trains one")
     if search.maximum_length_extra == SearchOptions.maximum_length_extra:
-        search = replace(search, maximum_length_extra=2 * field.maximum)
+        search = replace(search, maximum_length_extra=max(search.maximum_length_extra, system.output.longest))
     chosen = search_for(search, tokenizer=system.output.tokenizer)
     code = chosen_language("source", languages[0], system.source_languages)
 

@@ -4,104 +4,49 @@ A folder as Unbabel publishes it, "wmt22-comet-da" for example: ``hparams.yaml``
 ``checkpoints/model.ckpt`` holds settings and weights. The encoder's own settings and tokenizer are not in it: they are
 read from the folder that ``pretrained_model`` names, seen from the checkpoint's folder (``xlm-roberta-large/``). The
 pickle is read restricted; neither unbabel-comet nor transformers is needed, and nothing in the folder is run.
-
-Legend: N texts, S segments, D model width.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
+from dragoman.exchange.comet_models import JointComet, SegmentComet
 from dragoman.exchange.foreign_settings import read_yaml
 from dragoman.exchange.huggingface.hf_model import MaskedEncoder
 from dragoman.exchange.huggingface.hf_reading import CONFIG, Config
 from dragoman.exchange.huggingface.hf_text import read_texts
 from dragoman.exchange.import_sizes import built, check_rows
 from dragoman.exchange.loaded import LoadReport, load_renamed
-from dragoman.exchange.regression import LayerMix, SegmentRegressor
+from dragoman.exchange.regression import JointRegressor, LayerMix, SegmentRegressor
 from dragoman.exchange.unpickling import read_checkpoint
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.errors import DataError, shown
-from dragoman.shared.nn.state import evaluating
-from dragoman.shared.padded import Padded
 
 SETTINGS, WEIGHTS = "hparams.yaml", Path("checkpoints") / "model.ckpt"
 ENCODER, MIX, ESTIMATOR = "encoder.model.", "layerwise_attention.", "estimator.ff."
-#: Kinds of models that are read, and whether they want a reference.
-KINDS = {"regression_metric": True, "referenceless_regression_metric": False}
+#: Kinds of models that are read, and what makes them of a regressor's options.
+KINDS: dict[str, Callable[..., SegmentRegressor | JointRegressor]] = {
+    "regression_metric": partial(SegmentRegressor, with_reference=True),
+    "referenceless_regression_metric": partial(SegmentRegressor, with_reference=False),
+    "unified_metric": JointRegressor,
+}
+#: What a unified model may read beside the hypothesis.
+SEGMENTS = (["src"], ["ref"], ["src", "ref"])
 POOLING = {"avg": "mean", "cls": "first", "max": "largest"}
 ACTIVATIONS = {"Tanh": "tanh", "Sigmoid": "sigmoid"}
 #: Tokens that unbabel-comet leaves unused at the end of the encoder's positions, beside two that no XLM-R can use.
 UNUSED = 4
 
 
-class CometModel:
-    """A metric of unbabel-comet with its tokenizer.
-
-    Args:
-        regressor: the model, filled.
-        field: makes tokens of texts, with the symbols around them.
-        longest: how many tokens a text may have, symbols included; longer ones are cut, as unbabel-comet does it.
-        name: what the model is called.
-        fingerprint: of its weights.
-
-    Attributes:
-        cut: how many different texts have been cut so far.
-    """
-
-    def __init__(
-        self, *, regressor: SegmentRegressor, field: TextField, longest: int, name: str, fingerprint: str
-    ) -> None:
-        self.regressor = regressor
-        self.field = field
-        self.longest = longest
-        self.name = name
-        self.fingerprint = fingerprint
-        self.cut = 0
-
-    @property
-    def with_reference(self) -> bool:
-        """True if it reads references."""
-        return self.regressor.with_reference
-
-    def vectors(self, texts: Sequence[str], *, batch_size: int = 16) -> Tensor:
-        """Return a vector (N, D) for each text, on the CPU; equal texts are encoded once."""
-        distinct = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-        tokens = [self._tokens(text) for text in distinct]
-        order = sorted(range(len(tokens)), key=lambda number: len(tokens[number]))
-        rows: list[Tensor] = [torch.empty(0)] * len(tokens)
-        device = next(self.regressor.parameters()).device
-        with evaluating(self.regressor), torch.inference_mode():
-            for start in range(0, len(order), batch_size):
-                numbers = order[start : start + batch_size]
-                batch = Padded.from_sequences([tokens[number] for number in numbers], padding=self.field.padding)
-                for number, vector in zip(numbers, self.regressor.vectors(batch.to(device)).cpu(), strict=True):
-                    rows[number] = vector
-        return torch.stack([rows[distinct[text]] for text in texts])
-
-    def score(self, hypotheses: Tensor, sources: Tensor, references: Tensor | None) -> Tensor:
-        """Return the scores (S,) of segments whose texts have these vectors (S, D)."""
-        device = next(self.regressor.parameters()).device
-        moved = [None if part is None else part.to(device) for part in (hypotheses, sources, references)]
-        with evaluating(self.regressor), torch.inference_mode():
-            return self.regressor(*moved).cpu()
-
-    def _tokens(self, text: str) -> Tensor:
-        before, pieces, behind = self.field.parts({"id": "", "source_language": None}, text)
-        room = self.longest - len(before) - len(behind)
-        self.cut += len(pieces) > room
-        return torch.tensor(before + pieces[:room] + behind, dtype=torch.int64)
-
-
-def read_comet(folder: Path) -> CometModel:
+def read_comet(folder: Path) -> SegmentComet | JointComet:
     """Read a folder.
 
     Raises:
@@ -109,26 +54,28 @@ def read_comet(folder: Path) -> CometModel:
     """
     path = folder / WEIGHTS
     said = read_yaml(folder / SETTINGS, f"a folder of unbabel-comet holds {SETTINGS} and {WEIGHTS}")
-    with_reference = _choice(said, "class_identifier", KINDS, folder / SETTINGS)
+    kind = _choice(said, "class_identifier", KINDS, folder / SETTINGS)
     checkpoint = read_checkpoint(path)
     settings = said | _part(checkpoint, "hyper_parameters", path)
     if said.get("layer_transformation") == "sparsemax_patch":  # trained with softmax, whatever the checkpoint says
         settings["layer_transformation"] = "softmax"
+    joint = kind is JointRegressor
+    reads = _segments(settings, path) if joint else []
     tensors = {
         name: value for name, value in _part(checkpoint, "state_dict", path).items() if isinstance(value, Tensor)
     }
     config, field = _encoder_files(folder, settings, path)
     check_rows(config.need("vocab_size"), tensors, config.path)
     encoder = MaskedEncoder(config, _below(ENCODER, tensors), field.tokenizer.pad)
-    layers = _checked_layers(config, settings, tensors, path)
-    options = _options(settings, path) | {"with_reference": with_reference}
+    layer: Any = settings.get("sent_layer" if joint else "layer")
+    layers = _checked_layers(config, layer, tensors, path)
+    options = _options(settings, path)
+    if not joint:
+        options["pooling"] = _choice(settings, "pool", POOLING, path)
 
-    def build() -> SegmentRegressor:
-        mixed = settings.get("layer") == "mix"
-        mix = _mix(settings, layers) if mixed else None
-        return SegmentRegressor(
-            model=encoder.build(taps=list(range(layers + 1)) if mixed else [settings["layer"]]), mix=mix, **options
-        )
+    def build() -> SegmentRegressor | JointRegressor:
+        mix = _mix(settings, layers) if layer == "mix" else None
+        return kind(model=encoder.build(taps=[layer] if mix is None else list(range(layers + 1))), mix=mix, **options)
 
     regressor = built(build, tensors, path)
     reports = [encoder.load(regressor.model, str(path)), _load_estimator(regressor.estimator, tensors, path)]
@@ -140,13 +87,25 @@ def read_comet(folder: Path) -> CometModel:
         report.check(remedy="")
     with open(path, "rb") as file:
         fingerprint = hashlib.file_digest(file, "sha256").hexdigest()[:16]
-    return CometModel(
-        regressor=regressor.eval(),
-        field=field,
-        longest=config.need("max_position_embeddings") - UNUSED,
-        name=folder.resolve().name,
-        fingerprint=fingerprint,
-    )
+    of_model = {
+        "field": field,
+        "longest": config.need("max_position_embeddings") - UNUSED,
+        "name": folder.resolve().name,
+        "fingerprint": fingerprint,
+    }
+    if isinstance(regressor, JointRegressor):
+        return JointComet(reads=reads, regressor=regressor.eval(), **of_model)
+    return SegmentComet(regressor=regressor.eval(), **of_model)
+
+
+def _segments(settings: Mapping[str, Any], path: Path) -> list[str]:
+    """Return what a unified model reads beside the hypothesis."""
+    if settings.get("word_level_training"):
+        raise DataError(f"{path}: word_level_training: models that mark words as errors (XCOMET) are not read")
+    segments = settings.get("input_segments")
+    if not isinstance(segments, list) or segments[:1] != ["mt"] or segments[1:] not in SEGMENTS:
+        raise DataError(f"{path}: input_segments {shown(segments)} are not 'mt' with 'src', 'ref' or both behind it")
+    return segments[1:]
 
 
 def _part(checkpoint: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
@@ -181,13 +140,12 @@ def _encoder_files(folder: Path, settings: Mapping[str, Any], path: Path) -> tup
         return config, read_texts(place, config, Path(scratch)).source
 
 
-def _checked_layers(config: Config, settings: Mapping[str, Any], tensors: Mapping[str, Tensor], path: Path) -> int:
+def _checked_layers(config: Config, layer: Any, tensors: Mapping[str, Tensor], path: Path) -> int:
     """Return the number of the encoder's layers, on which all that concerns layers must agree."""
     layers: int = config.need("num_hidden_layers")
     numbers = [int(match[1]) for name in tensors if (match := _LAYER.match(name))]
     if len({*numbers}) != layers:
         raise DataError(f"{path}: holds an encoder of {len({*numbers})} layers, but {config.path} describes {layers}")
-    layer = settings.get("layer")
     if layer == "mix":
         mixed = sum(name.startswith(f"{MIX}scalar_parameters.") for name in tensors)
         if mixed != layers + 1:
@@ -209,13 +167,12 @@ def _mix(settings: Mapping[str, Any], layers: int) -> LayerMix:
 
 
 def _options(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return what the pooling and the feed-forward net are made of."""
+    """Return what the feed-forward net is made of."""
     hidden = settings.get("hidden_sizes")
     if not isinstance(hidden, list) or not hidden or not all(type(size) is int and size > 0 for size in hidden):
         raise DataError(f"{path}: hidden_sizes {hidden!r} are no widths of layers")
     final = settings.get("final_activation")
     return {
-        "pooling": _choice(settings, "pool", POOLING, path),
         "hidden": hidden,
         "activation": _choice(settings, "activations", ACTIVATIONS, path),
         "final_activation": None if final is None else _choice(settings, "final_activation", ACTIVATIONS, path),

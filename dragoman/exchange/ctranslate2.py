@@ -1,4 +1,4 @@
-"""CTranslate2: a text translator written for it, and translating with what was written.
+"""CTranslate2: a text translator or Whisper written for it, and translating with the former.
 
 CTranslate2's Transformer is ours for the plain text translator: the same layers, the same joint projections of queries,
 keys and values, the same beam search (fairseq's). It has no place for further memories, prompts, speech or layers of
@@ -23,10 +23,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from dragoman.exchange.huggingface.hf_like import export_like
+from dragoman.exchange.huggingface.hf_reading import CONFIG, Config
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.generator import Hypothesis
+from dragoman.shared.machine.extras import require
 from dragoman.shared.machine.files import is_empty, replaced_folder
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.heads import OutputProjection, TiedProjection
@@ -40,6 +43,8 @@ from dragoman.shared.systems.system import System
 from dragoman.shared.text.tokenizer import Tokenizer
 
 WEIGHTS, OURS = "model.bin", "dragoman"
+#: What faster-whisper reads beside the weights, if it is there.
+BESIDE_WHISPER = ("tokenizer.json", "preprocessor_config.json")
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
 
 #: Special symbols by their names in CTranslate2's settings.
@@ -75,11 +80,7 @@ def export(model: str | Path, out: str | Path, *, quantization: str = "float32",
         DataError: if the model cannot be read, or ``out`` holds something other than an export.
         UsageError: for a model that has no equal there, naming the part; or an unknown quantization.
     """
-    if quantization not in QUANTIZATIONS:
-        raise UsageError(f"quantization must be one of {', '.join(QUANTIZATIONS)}, not {quantization!r}")
-    out = Path(out)
-    if out.exists() and not (out / WEIGHTS).is_file() and not (out.is_dir() and is_empty(out)):
-        raise DataError(f"{out}: holds something other than a CTranslate2 model, which would be lost")
+    out = _checked(Path(out), quantization)
     system = System.load(model)
     specification = specify(system, positions)
     specification.validate()
@@ -88,6 +89,41 @@ def export(model: str | Path, out: str | Path, *, quantization: str = "float32",
         specification.save(str(temporary))
         (temporary / OURS).mkdir()
         system.save_description(temporary / OURS)
+
+
+def export_whisper(model: str | Path, original: str | Path, out: str | Path, *, quantization: str = "float32") -> None:
+    """Write a Whisper that was imported and trained on as faster-whisper reads it: by CTranslate2's own converter.
+
+    Args:
+        model: a model folder.
+        original: the folder in Hugging Face's layout that it was imported from.
+        out: see :func:`export`.
+        quantization: see :func:`export`.
+
+    Raises:
+        DataError: if a folder cannot be read, or ``out`` holds something other than an export.
+        UsageError: if the model is not the original's, or the original is no Whisper; an unknown quantization.
+    """
+    out = _checked(Path(out), quantization)
+    if Config(Path(original) / CONFIG).need("model_type") != "whisper":
+        raise UsageError(f"--like {original}: is no Whisper; CTranslate2 gets other models without --like")
+    require("transformers", "hf", "CTranslate2's converter of Whisper")
+    with tempfile.TemporaryDirectory() as scratch:
+        theirs = Path(scratch) / "theirs"
+        export_like(model, original, theirs)
+        copied = [name for name in BESIDE_WHISPER if (theirs / name).is_file()]
+        converter = library().converters.TransformersConverter(str(theirs), copy_files=copied)
+        with replaced_folder(out) as temporary:
+            weights = None if quantization == "float32" else quantization
+            converter.convert(str(temporary), quantization=weights, force=True)
+
+
+def _checked(out: Path, quantization: str) -> Path:
+    if quantization not in QUANTIZATIONS:
+        raise UsageError(f"quantization must be one of {', '.join(QUANTIZATIONS)}, not {quantization!r}")
+    if out.exists() and not (out / WEIGHTS).is_file() and not (out.is_dir() and is_empty(out)):
+        raise DataError(f"{out}: holds something other than a CTranslate2 model, which would be lost")
+    return out
 
 
 def specify(system: System, positions: int) -> Any:
@@ -297,7 +333,8 @@ class CTranslate2System(System):
         """
         if forced is not None:
             raise UsageError("the beginning of an output cannot be forced on CTranslate2: use the native engine")
-        options = _options(search)
+        end = self.output.end(batch.languages[self.output.side])
+        options = _options(search) | {"end_token": self._symbols[end]}
         self.check_memory(batch, search)
         rules = cast(BeamSearch | GreedySearch, search).rules
         starts = self.prefix(batch.languages[self.output.side])
@@ -314,13 +351,16 @@ class CTranslate2System(System):
         for limit, members in rows.items():
             chosen = [sources[row] for row in members], [prefixes[row] for row in members]
             for row, result in zip(members, self._translate(*chosen, limit, options), strict=True):
-                hypotheses[row] = result
+                hypotheses[row] = [
+                    self._hypothesis([*tokens[:limit], options["end_token"]], score, cut=len(tokens) >= limit)
+                    for tokens, score in zip(result.hypotheses, result.scores, strict=True)
+                ]
         return hypotheses
 
     def _translate(
         self, sources: list[list[str]], prefixes: list[list[str]], limit: int, options: dict[str, Any]
-    ) -> list[list[Hypothesis]]:
-        """Translate sentences whose outputs may have ``limit`` tokens before the end symbol."""
+    ) -> list[Any]:
+        """Translate sentences whose outputs may have ``limit`` tokens before the end symbol; return the results."""
         padding = self._symbols[self.output.tokenizer.pad]
         common = options | {"max_decoding_length": min(limit + 1, self._longest), "return_scores": True}
         try:
@@ -335,18 +375,11 @@ class CTranslate2System(System):
             raise DataError(
                 f"CTranslate2 cannot translate a sentence of {max(map(len, sources))} tokens ({error})"
             ) from error
-        return [
-            [
-                self._hypothesis(tokens[:limit], score, cut=len(tokens) >= limit)
-                for tokens, score in zip(result.hypotheses, result.scores, strict=True)
-            ]
-            for result in results
-        ]
+        return list(results)
 
     def _hypothesis(self, symbols: list[str], score: float, cut: bool) -> Hypothesis:
-        tokenizer = self.output.tokenizer
-        tokens = [*(self._ids[symbol] for symbol in symbols), tokenizer.eos]
-        return Hypothesis(tokens, score, {self.output_name: tokenizer.decode(tokens)}, cut)
+        tokens = [self._ids[symbol] for symbol in symbols]
+        return Hypothesis(tokens, score, self.texts_of(tokens), cut)
 
 
 def _options(search: AnySearch) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dragoman.exchange.ctranslate2 import CTranslate2System, export
+from dragoman.exchange.ctranslate2 import CTranslate2System, export, export_whisper
 from dragoman.exchange.huggingface import hf_export
 from dragoman.exchange.huggingface.hf_like import export_like
 from dragoman.exchange.transformers_engine.lm_export import export_language_model, holds_language_model
@@ -13,7 +13,6 @@ from dragoman.shared.batches.stream import Budget
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation.scoring import Evaluation, evaluate_system
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.search.beam import BeamSearch
 from dragoman.shared.systems.system import System
 
 LINES_AT_A_TIME = 32
@@ -30,17 +29,20 @@ def export_ctranslate2(
         quantization: how weights are stored.
         compare: manifests to translate.
         limit: the number of rows of each, from its beginning; 0: all.
-        like: None.
+        like: of a Whisper, the folder that it was imported from; of a text translator None.
 
     Raises:
-        UsageError: for an option of the other format.
+        UsageError: for manifests to compare with Whisper.
     """
     if like is not None:
-        raise UsageError("--like is for --format huggingface")
+        if compare or limit:
+            raise UsageError("--compare and --limit are for text translators")
+        export_whisper(model, like, out, quantization=quantization)
+        print(f"{out}: Whisper, {quantization}, {_megabytes(out)}; faster_whisper.WhisperModel loads it")
+        return
     manifests = {path: Manifest.open(path) for path in compare}  # whatever is wrong with them is said first
     export(model, out, quantization=quantization)
-    size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
-    print(f"{out}: {quantization}, {size / 1e6:.1f} MB")
+    print(f"{out}: {quantization}, {_megabytes(out)}")
     if not manifests:
         return
     native, exported = System.load(model), CTranslate2System.open(out)
@@ -52,6 +54,10 @@ def export_ctranslate2(
         print(f"{path}: {differing} of {len(rows)} outputs differ; {bleu} ({ours.scores[0].signature})")
 
 
+def _megabytes(folder: Path) -> str:
+    return f"{sum(file.stat().st_size for file in folder.rglob('*') if file.is_file()) / 1e6:.1f} MB"
+
+
 def _evaluate(system: System, manifest: Manifest) -> Evaluation:
     workspace = Workspace(output=Path(), precision="fp32", device="cpu")
     if not len(manifest):
@@ -59,7 +65,7 @@ def _evaluate(system: System, manifest: Manifest) -> Evaluation:
     return evaluate_system(
         system,
         manifest,
-        search=BeamSearch(),
+        search=system.default_search(),
         budget=Budget(rows=LINES_AT_A_TIME),
         metrics=["bleu"],
         workspace=workspace,

@@ -1,11 +1,11 @@
 """Metrics that are trained models: they score each segment by itself, and a corpus by the mean.
 
-Legend: S segments, D model width.
+Legend: S segments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from dragoman.shared.evaluation.counts import Counts
 
 
 class SegmentScorer(Protocol):
-    """A model that scores a hypothesis beside its source; see dragoman/exchange/comet.py."""
+    """A model that scores a hypothesis beside its source; see dragoman/exchange/comet_models.py."""
 
     #: What the model is called, and a hash of its weights.
     name: str
@@ -27,12 +27,8 @@ class SegmentScorer(Protocol):
         """True if it reads references."""
         ...
 
-    def vectors(self, texts: Sequence[str]) -> Tensor:
-        """Return a vector (S, D) for each text."""
-        ...
-
-    def score(self, hypotheses: Tensor, sources: Tensor, references: Tensor | None) -> Tensor:
-        """Return the scores (S,) of segments whose texts have these vectors (S, D)."""
+    def beside(self, sources: Sequence[str], references: Sequence[str] | None) -> Callable[[Sequence[str]], Tensor]:
+        """Return what scores (S,) S hypotheses beside these sources and references."""
         ...
 
 
@@ -58,13 +54,13 @@ class LearnedMetric:
             if len(lines) != len(sources):
                 raise DataError(f"{len(sources)} sources, but {len(lines)} references")
         self._model = model
-        self._sources = model.vectors(sources)
-        self._references = model.vectors(references[0]) if model.with_reference else None
+        self._segments = len(sources)
+        self._score = model.beside(sources, references[0] if model.with_reference else None)
 
     @property
     def signature(self) -> str:
         """The model that scored, and what it read."""
-        read = "source+reference" if self._references is not None else "source"
+        read = "source+reference" if self._model.with_reference else "source"
         return f"comet|model:{self._model.name}|weights:{self._model.fingerprint}|reads:{read}|times:100"
 
     def count(self, hypotheses: Sequence[str]) -> Counts:
@@ -73,9 +69,9 @@ class LearnedMetric:
         Raises:
             DataError: if there are not as many as sources.
         """
-        if len(hypotheses) != len(self._sources):
-            raise DataError(f"{len(hypotheses)} hypotheses, but {len(self._sources)} sources")
-        scores = self._model.score(self._model.vectors(hypotheses), self._sources, self._references)
+        if len(hypotheses) != self._segments:
+            raise DataError(f"{len(hypotheses)} hypotheses, but {self._segments} sources")
+        scores = self._score(hypotheses)
         values = np.stack([scores.double().numpy(), np.ones(len(hypotheses))], axis=1)
         return Counts("comet", self.signature, values, mean)
 

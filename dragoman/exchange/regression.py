@@ -8,7 +8,7 @@ Legend: B segments, L length, D model width, M mixed layers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -100,21 +100,17 @@ POOLING: dict[str, Callable[[Padded], Tensor]] = {"mean": Padded.mean, "first": 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
 
 
-class SegmentRegressor(nn.Module):
-    """A score for a translation, seen beside its source and, if it was trained so, its reference.
-
-    Each text becomes a vector of its own: h of the hypothesis, s of the source, r of the reference. A feed-forward net
-    reads [h; r; h * r; |h - r|; h * s; |h - s|] (Rei et al. 2020, section 2.4), or without a reference
-    [h; s; h * s; |h - s|].
+class Regressor(nn.Module):
+    """An encoder, a vector of its states of a text, and a feed-forward net from vectors to a number.
 
     Args:
         model: an encoder that is tapped at the layers that are read.
         mix: of the tapped layers; None if there is one alone.
+        vectors: how many vectors of width D the net reads, one behind the other.
         pooling: what makes a vector of a text's states: "mean", "first" or "largest".
         hidden: the widths of the net's inner layers.
         activation: behind each of them: "tanh" or "sigmoid".
         final_activation: behind the last layer, likewise; None for nothing.
-        with_reference: whether it reads references.
 
     Raises:
         UsageError: for unknown names, or several taps without a mixture.
@@ -125,11 +121,11 @@ class SegmentRegressor(nn.Module):
         *,
         model: EncoderModel,
         mix: LayerMix | None,
+        vectors: PositiveInt,
         pooling: str = "mean",
         hidden: Sequence[int] = (3072, 1024),
         activation: str = "tanh",
         final_activation: str | None = None,
-        with_reference: bool = True,
     ) -> None:
         super().__init__()
         for name, value, names in (
@@ -145,8 +141,7 @@ class SegmentRegressor(nn.Module):
         self.model = model
         self.mix = mix
         self.pooling = pooling
-        self.with_reference = with_reference
-        widths = [(6 if with_reference else 4) * model.encoder.width, *hidden]
+        widths = [vectors * model.encoder.width, *hidden]
         parts: list[nn.Module] = []
         for before, behind in zip(widths, widths[1:], strict=False):
             parts += [Linear(before, behind), ACTIVATIONS[activation]()]
@@ -161,6 +156,23 @@ class SegmentRegressor(nn.Module):
         states = [self.model.tap(encoding, tap) for tap in self.model.taps]
         return POOLING[self.pooling](states[0] if self.mix is None else self.mix(states))
 
+
+class SegmentRegressor(Regressor):
+    """A score for a translation, seen beside its source and, if it was trained so, its reference.
+
+    Each text becomes a vector of its own: h of the hypothesis, s of the source, r of the reference. The net reads
+    [h; r; h * r; |h - r|; h * s; |h - s|] (Rei et al. 2020, section 2.4), or without a reference
+    [h; s; h * s; |h - s|].
+
+    Args:
+        with_reference: whether it reads references.
+        options: those of :class:`Regressor`, without ``vectors``.
+    """
+
+    def __init__(self, *, with_reference: bool = True, **options: Any) -> None:
+        super().__init__(vectors=6 if with_reference else 4, **options)
+        self.with_reference = with_reference
+
     def forward(self, hypothesis: Tensor, source: Tensor, reference: Tensor | None = None) -> Tensor:
         """Return the scores (B,) of vectors (B, D).
 
@@ -174,3 +186,20 @@ class SegmentRegressor(nn.Module):
             product, distance = hypothesis * reference, (hypothesis - reference).abs()
             parts = [hypothesis, reference, product, distance, parts[2], parts[3]]
         return self.estimator(torch.cat(parts, dim=-1)).squeeze(-1)
+
+
+class JointRegressor(Regressor):
+    """A score for a translation that stands with its source, a reference or both in one sequence.
+
+    The net reads the state of the first symbol (Wan et al. 2022, "UniTE"; Rei et al. 2022, "CometKiwi", section 2.1).
+
+    Args:
+        options: those of :class:`Regressor`, without ``vectors`` and ``pooling``.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(vectors=1, pooling="first", **options)
+
+    def forward(self, tokens: Padded) -> Tensor:
+        """Return the scores (B,) of sequences of tokens (B, L) int64."""
+        return self.estimator(self.vectors(tokens)).squeeze(-1)

@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
 from dragoman.commands.options import ServingOptions
-from dragoman.serving import libretranslate, openai_rest
+from dragoman.serving import file_routes, libretranslate, openai_rest
 from dragoman.serving.counters import CountedApp, Counters
 from dragoman.serving.pages import pages
 from dragoman.serving.protection import Gate, Refused
@@ -55,6 +55,7 @@ def application(
     app.state.models, app.state.uploads = models, Path(folder.name)
     gate = Gate(models, serving, keys, app.state.uploads)
     app.include_router(libretranslate.routes(models, gate))
+    app.include_router(file_routes.routes(models, gate, app.state.uploads))
     app.include_router(openai_rest.routes(models, gate, readers))
     watched(app, models, counters, gate)
     app.include_router(pages())

@@ -33,7 +33,8 @@ class LabelHead(Described, nn.Module):
     Args:
         width: D.
         labels: C.
-        pooling: the text's vector: "first", the state of its first symbol; "last", that of its last one; or "mean".
+        pooling: the text's vector: "first", the state of its first symbol; "last", that of its last one; "before_last",
+            that of the one before, where the text's language stands behind ``</s>`` (mBART); or "mean".
         dense: have the dense layer.
         dropout: of what the matrix reads, and of what the dense layer reads.
     """
@@ -43,7 +44,7 @@ class LabelHead(Described, nn.Module):
         *,
         width: PositiveInt,
         labels: PositiveInt,
-        pooling: Literal["first", "last", "mean"] = "first",
+        pooling: Literal["first", "last", "before_last", "mean"] = "first",
         dense: bool = True,
         dropout: ShareBelowOne = 0.1,
     ) -> None:
@@ -66,7 +67,9 @@ class LabelHead(Described, nn.Module):
     def _pooled(self, states: Padded) -> Tensor:
         if self.pooling == "mean":
             return states.mean().to(states.values.dtype)
-        places = torch.zeros_like(states.lengths) if self.pooling == "first" else states.lengths - 1
+        places = torch.zeros_like(states.lengths)
+        if self.pooling != "first":
+            places = (states.lengths - (1 if self.pooling == "last" else 2)).clamp(min=0)
         return states.values[torch.arange(len(states), device=places.device), places]
 
 

@@ -6,6 +6,7 @@ Legend: L tokens.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -88,11 +89,13 @@ class TextField(Described):
     Attributes:
         in_language: whether the text is in its language, so that an output can be in a wrong one; labels are not.
         of_pieces: whether an output is made of the tokenizer's pieces, so that it lacks what these lack.
+        longest: tokens that an output may have in any case, where they are more than a search allows; else 0.
     """
 
     unit = "tokens"
     in_language: ClassVar[bool] = True
     of_pieces: ClassVar[bool] = True
+    longest: int = 0
 
     def __init__(
         self,
@@ -291,13 +294,23 @@ def reading(*, field: TextField, column: str) -> TextField:
     """Return a field that reads "source_text" or "target_text", and is else the same.
 
     The symbols around a text of the other side change sides with it: ``{source_language}`` and ``{target_language}``
-    stand for each other, so that a text that was to begin with its own language's symbol still does.
+    stand for each other, so that a text that was to begin with its own language's symbol still does. Of a field that
+    is made of another, such as a ``SeparatedText``, that other one reads the column.
+
+    Raises:
+        UsageError: for a field that names no column.
     """
+    known = inspect.signature(type(field).__init__).parameters
+    if "column" not in known:
+        inner = field.arguments.get("field")
+        if not isinstance(inner, TextField):
+            raise UsageError(f"a {type(field).__name__} reads {field.column} and cannot read {column} instead")
+        return type(field)(**field.arguments | {"field": reading(field=inner, column=column)})
     changed: dict[str, Any] = {"column": column, "language_column": None}
     if column != f"{field.side}_text":
         around = {name: field.arguments.get(name) for name in ("prefix", "suffix")}
         changed |= {name: [*map(_on_the_other_side, symbols)] for name, symbols in around.items() if symbols}
-    return type(field)(**field.arguments | changed)
+    return type(field)(**field.arguments | {name: value for name, value in changed.items() if name in known})
 
 
 def _on_the_other_side(symbol: str) -> str:

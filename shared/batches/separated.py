@@ -40,6 +40,7 @@ class SeparatedText(TextField):
         super().__init__(**field.arguments | {"suffix": suffix})
         self.separator = self.tokenizer.id(separator)
         self.maximum = maximum
+        self.longest = 2 * maximum  # as what is read has at most that many, twice as many are not written in earnest
         self._ended = separator in suffix
 
     @property

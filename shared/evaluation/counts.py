@@ -38,6 +38,7 @@ HIGHER_IS_BETTER = {
     "rouge1",
     "rouge2",
     "rougeL",
+    "rougeLsum",
     "word_f",
 }
 

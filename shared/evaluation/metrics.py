@@ -217,5 +217,5 @@ METRICS: dict[str, Callable[[str, list[Any], str], Metric]] = {
     **dict.fromkeys(("wer", "cer", "wer_raw", "cer_raw"), EditRate),
     **dict.fromkeys(("accuracy", "entity_f1"), LabelMetric),
     **dict.fromkeys(("exact_match", "answer_f1", "exact_match_local", "answer_f1_local"), AnswerMetric),
-    **dict.fromkeys(("rouge1", "rouge2", "rougeL"), RougeMetric),
+    **dict.fromkeys(("rouge1", "rouge2", "rougeL", "rougeLsum"), RougeMetric),
 }

@@ -7,7 +7,10 @@ count them (Tjong Kim Sang and De Meulder 2003); where a text has labels of word
 texts, each against the reference that is best for it. Its tokenizer keeps nothing but ASCII letters and digits, so it
 is taken for English, with Porter's stems, as in ROUGE-1.5.5 with ``-m``. In other languages words are those of WER
 without stems, and in languages without spaces characters are words (NCLS: Zhu et al. 2019). "rougeL" is that of whole
-texts; the ROUGE-L of papers on summaries of several sentences joins those of its sentences, and is somewhat higher.
+texts. "rougeLsum" is the ROUGE-L of papers on summaries of several sentences (Lin 2004, section 3.2): for each sentence
+of the reference, the words that stand in the same order in any sentence of the output. A sentence ends behind a full
+stop that white space or the text's end follows, or a line's end, "Mr." included; published scores divide by other
+means, too (files2rouge at the full stops of Stanford's tokenizer).
 
 "exact_match" and "answer_f1" compare answers as SQuAD's script does (Rajpurkar et al. 2016, section 6.1): without case,
 ASCII punctuation and the English articles, in whatever language, each with the reference that is nearest to it.
@@ -35,6 +38,7 @@ from dragoman.shared.machine.extras import require
 from dragoman.shared.text import languages
 from dragoman.shared.text.case import base
 from dragoman.shared.text.piece_file import composed
+from dragoman.shared.text.word_spans import CLOSING, FULL_STOPS
 
 # -- labels ---------------------------------------------------------------------------------------------------------
 
@@ -92,7 +96,7 @@ def f_measure(totals: np.ndarray) -> np.ndarray:
 
 
 class RougeMetric:
-    """Words or pairs of words in common ("rouge1", "rouge2"), and words in the same order ("rougeL")."""
+    """Words or pairs of words in common ("rouge1", "rouge2"), and words in the same order ("rougeL", "rougeLsum")."""
 
     def __init__(self, name: str, sets: list[Any], language: str) -> None:
         require("rouge_score", "summaries", f"the metric {name}")
@@ -106,14 +110,26 @@ class RougeMetric:
         if not english:
             unit = "words" if languages.spaced(language) else "characters"
             tokens = f"tok:{unit}|norm:nopunct+lower|lang:{base(language)}"
+        self._form = _sentences if name == "rougeLsum" else composed
+        tokens += "|sentences:stops" if name == "rougeLsum" else ""
         self._signature = f"{name}|f:mean|{tokens}|rouge-score:{version('rouge-score')}"
 
     def count(self, hypotheses: Sequence[str]) -> Counts:
         """Return the F measure of each text, and 1 for it; (S, 2)."""
-        wanted = ([composed(line) for line in lines if line is not None] for lines in zip(*self._sets, strict=True))
-        scores = map(self._scorer.score_multi, wanted, map(composed, hypotheses))
+        wanted = ([self._form(line) for line in lines if line is not None] for lines in zip(*self._sets, strict=True))
+        scores = map(self._scorer.score_multi, wanted, map(self._form, hypotheses))
         values = np.array([(score[self.name].fmeasure, 1) for score in scores], dtype=np.float64)
         return Counts(self.name, self._signature + form_of(*self._sets, hypotheses), values, rate)
+
+
+_WIDE_STOPS = "".join(sign for sign in FULL_STOPS if unicodedata.east_asian_width(sign) == "W")
+_BEHIND = f"[{re.escape(CLOSING)}]*"
+_END = re.compile(rf"([{FULL_STOPS}]{_BEHIND})\s+|([{_WIDE_STOPS}]{_BEHIND})")
+
+
+def _sentences(text: str) -> str:
+    """Return a text with a line for each sentence; those of Chinese and Japanese end without a space."""
+    return _END.sub(r"\1\2\n", composed(text))
 
 
 class _Words:

@@ -91,6 +91,10 @@ class Combination(nn.Module):
         """Return how many bytes the states of an output of `length` tokens take, of all models that can tell."""
         return sum(model.state_bytes(length) for model in self._generators() if hasattr(model, "state_bytes"))
 
+    def read_bytes(self, batch: Batch, outputs: int) -> int:
+        """Return how many bytes what is read of a batch takes, of all models that can tell."""
+        return sum(model.read_bytes(batch, outputs) for model in self._generators() if hasattr(model, "read_bytes"))
+
     def symbol_fields(self) -> dict[str, str]:
         """Return those of all models that say so; see shared/nn/symbols.py."""
         return {

@@ -235,6 +235,11 @@ class JointCtc(Described, nn.Module):
         """Return how many bytes the decoder's state of an output of `length` tokens takes."""
         return int(self._generator.state_bytes(length))
 
+    def read_bytes(self, batch: Batch, outputs: int) -> int:
+        """Return how many bytes what the decoder reads of a batch takes, of one that can tell."""
+        read_bytes = getattr(self._generator, "read_bytes", None)
+        return 0 if read_bytes is None else int(read_bytes(batch, outputs))
+
     def symbol_fields(self) -> dict[str, str]:
         """See shared/nn/symbols.py."""
         return {f"model.{part}": field for part, field in self._generator.symbol_fields().items()}

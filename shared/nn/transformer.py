@@ -104,6 +104,12 @@ class Stack(Described, nn.Module):
         return cast(Layer, self.layers[0]).self_attention.inner
 
     @property
+    def memory_width(self) -> int:
+        """The length of all keys and values that all layers have of a state of each memory."""
+        layers = (getattr(layer, "memory_attention", {}) for layer in self.layers)
+        return sum(2 * attention.inner for of_layer in layers for attention in of_layer.values())
+
+    @property
     def memories(self) -> list[str]:
         """The names of the memories that the layers attend to."""
         return cast(EncoderLayer, self.layers[0]).memories

@@ -209,6 +209,20 @@ class Translator(Described, FieldEncoder, TokenDecoder):
         """See shared/nn/symbols.py."""
         return FieldEncoder.symbol_fields(self) | TokenDecoder.symbol_fields(self)
 
+    def read_bytes(self, batch: Batch, outputs: int) -> int:
+        """Return about how many bytes the decoder's keys and values of what a batch of B sentences is read from take.
+
+        All outputs of a sentence attend to the same ones. Each memory is taken to have a state for each vector of the
+        input; an encoder may shorten it.
+        """
+        field = self.default_field(batch)
+        if field is None:
+            return 0
+        states, embedding = batch[field].lengths, self.embeddings[field]
+        if field == SPEECH:
+            states = embedding.lengths(states.clamp(min=getattr(embedding, "window", None) or 0))
+        return len(batch) * int(states.max()) * self.decoder.memory_width * self.target_embedding.like.element_size()
+
 
 class LanguageModel(Described, TokenDecoder):
     """A decoder that attends to nothing but what it has written.

@@ -64,7 +64,7 @@ class PlannedPhase(Generic[Inner]):
     def inner(self) -> Inner | None:
         """The recipe that the phase runs, None if it runs none."""
         with self.reach.applied():
-            return load_inner(self.written, self.node, self.above) if self.written.tag == INNER else None
+            return load_inner(self.written, self.node, self.above) if self.node.tag == INNER else None
 
     @cached_property
     def kind(self) -> Any:

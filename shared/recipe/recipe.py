@@ -213,10 +213,11 @@ class Recipe:
     def folders(self) -> Names:
         """Return the output folders of this recipe and of those that it runs, as they are without ``debug``."""
         resolver = Resolver(self._root)
+        phases = [(node, resolver.resolve(node)) for node in self._phases().values()]  # one may be a reference
         inner = [
-            load_inner(node, without_groups(node, resolver.resolve(node), self._above), self._above)
-            for node in self._phases().values()
-            if node.tag == INNER
+            load_inner(node, without_groups(node, resolved, self._above), self._above)
+            for node, resolved in phases
+            if resolved.tag == INNER
         ]
         output = resolver.resolve(self._root.value["output_folder"])
         return few([output.value, *(folder for recipe in inner for folder in recipe.folders())], output)

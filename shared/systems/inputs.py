@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -104,6 +105,15 @@ def rows_of_inputs(
 def _called(item: object) -> str:
     shown = repr(str(item)) if isinstance(item, Path) else repr(item)
     return f"the {type(item).__name__} {shortened(' '.join(shown.split()), 200)}"
+
+
+def warn_of_cut(inputs: Sequence[Input]) -> None:
+    """Warn of inputs whose outputs have all the tokens that the search allows: their ends are missing."""
+    for item in inputs:
+        logging.getLogger("dragoman").warning(
+            "%s: the output is cut off at the maximum length: give a search with Rules(maximum_length_extra=...)",
+            _called(item),
+        )
 
 
 def text_row(item: str | Path) -> dict[str, Any]:

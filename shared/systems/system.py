@@ -22,13 +22,14 @@ from dragoman.shared.nn.symbols import CTC, OUTPUT
 from dragoman.shared.padded import Padded
 from dragoman.shared.search.bans import Ban
 from dragoman.shared.search.beam import BeamSearch
+from dragoman.shared.search.rules import Rules
 from dragoman.shared.search.search import AnySearch, Search, ruled
 from dragoman.shared.search.search_bytes import check_beam, kept_outputs, search_bytes
 from dragoman.shared.sound.pauses import file_segments
 from dragoman.shared.sound.segmentation import Segmenter
 from dragoman.shared.sound.speech_activity import SpeechDetector, rows_without_speech, speech_detector, warn_of_silence
 from dragoman.shared.systems.asked import TranslationOptions, asked_search, check_best_alone
-from dragoman.shared.systems.inputs import Input, chosen_languages, rows_of_inputs, sound_rows, text_row
+from dragoman.shared.systems.inputs import Input, chosen_languages, rows_of_inputs, sound_rows, text_row, warn_of_cut
 from dragoman.shared.systems.rows import RowTranslator, translate_shown
 from dragoman.shared.systems.sound_arrays import as_files
 from dragoman.shared.systems.timed import Part, TimedText, whole
@@ -178,8 +179,8 @@ class System(RowTranslator):
         return Padded.from_sequences(rows, padding=self.output.tokenizer.pad).to(self.device)
 
     def default_search(self) -> AnySearch:
-        """Return the search used when the caller names none."""
-        return BeamSearch()
+        """Return the search used when the caller names none: a beam search, for outputs as long as the field has."""
+        return BeamSearch(rules=Rules(maximum_length_extra=max(Rules().extra, self.output.longest)))
 
     def translate_batch(
         self, batch: Batch, search: AnySearch, *, forced: Sequence[Sequence[int]] | None = None
@@ -235,7 +236,8 @@ class System(RowTranslator):
     def check_memory(self, batch: Batch, search: AnySearch, positions: int = 0) -> None:
         """Refuse a search that needs more memory than there is; it would take all of the machine's.
 
-        Outputs are assumed to be as long as the longest text of the batch, or 16 tokens if that is shorter.
+        Outputs are assumed to be as long as the longest text of the batch, or 16 tokens if that is shorter. What a
+        decoder keeps of its input counts, too: keys and values of the encoder's states, or of a prompt.
 
         Args:
             batch: of B sentences.
@@ -248,13 +250,14 @@ class System(RowTranslator):
         fields = ((name, field) for name, field in self.input_fields.items() if field.unit == "tokens")
         longest = max((batch[name].values.shape[1] for name, _ in fields), default=0)
         state_bytes = getattr(self.model, "state_bytes", None)
+        read_bytes = getattr(self.model, "read_bytes", None) if isinstance(search, Search) else None
         needed = search_bytes(
             search,
             sentences=len(batch),
             vocabulary=self.output.tokenizer.size,
             state=0 if state_bytes is None else state_bytes(max(longest, 16)),
             positions=positions,
-        )
+        ) + (0 if read_bytes is None else read_bytes(batch, kept_outputs(search)))
         what = f"{type(search).__name__} of {kept_outputs(search):,} outputs for {len(batch):,} inputs at a time"
         refuse_over(needed, what, self.device)
         check_beam(search, self.output.tokenizer.size)
@@ -291,7 +294,8 @@ class System(RowTranslator):
             **options: those of :meth:`parts`.
 
         Returns:
-            The text of a single input, a list of texts for a list; empty where an input has no content.
+            The text of a single input, a list of texts for a list; empty where an input has no content. A warning names
+            the inputs whose outputs end where the search allows no more tokens.
 
         Raises:
             DataError: as :meth:`hypotheses`.
@@ -301,6 +305,7 @@ class System(RowTranslator):
             return self.translate([inputs], beam=beam, batch_size=batch_size, **options)[0]
         check_best_alone("translate", options)
         hypotheses = self.hypotheses(inputs, beam=beam, batch_size=batch_size, **options)
+        warn_of_cut([called for called, best in zip(inputs, hypotheses, strict=True) if best and best[0].cut])
         return [best[0].texts[self.output_name] if best else "" for best in hypotheses]
 
     def hypotheses(

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from reprlib import repr as shown
+from typing import Any
 
 from dragoman.shared.errors import DataError
 
@@ -245,6 +246,20 @@ def union(*groups: list[str]) -> list[str]:
 def name(code: str) -> str:
     """Return the language's English name."""
     return LANGUAGES[check(code)].name
+
+
+def with_languages(prompt: str, row: Mapping[str, Any]) -> str:
+    """Return a prompt, or a part of one, with the names of a row's languages.
+
+    Raises:
+        DataError: if the row lacks a language that the prompt names.
+    """
+    for column in ("source_language", "target_language"):
+        if f"{{{column}}}" in prompt:
+            if not row.get(column):
+                raise DataError(f"row {row.get('id')!r} has no {column}, which the prompt names")
+            prompt = prompt.replace(f"{{{column}}}", name(row[column]))
+    return prompt
 
 
 def script(code: str) -> str:

@@ -13,7 +13,7 @@ from dragoman.shared.text.units import characters, display_words, fitting
 
 #: What a cut costs that is not behind a sign: that of a block which is empty by this share.
 _NO_SIGN = 0.5
-_SIGN = re.compile(r"[.!?…;:,。！？；：，、។၊။།][\"'”’»)\]」』）】》〉]*\s?$")
+SIGN = re.compile(r"[.!?…;:,。！？；：，、។၊။།][\"'”’»)\]」』）】》〉]*\s?$")
 #: Seconds between the beginnings of two blocks, at least: each is then shown for a millisecond, the formats' unit.
 _LEAST = 0.002
 
@@ -165,7 +165,7 @@ def _blocks(segment: Cue, rules: SubtitleRules, spaced: bool, timed: Sequence[Cu
         if times is not None:
             start, end = times[done][0], times[done + signs - 1][1]
         done += signs
-        blocks.append(Cue(start, end, "\n".join(_lines(group, rules.line_length))))
+        blocks.append(Cue(start, end, "\n".join(balanced_lines(group, rules.line_length))))
     return blocks
 
 
@@ -195,7 +195,7 @@ def _grouped(words: list[str], rules: SubtitleRules) -> list[list[str]]:
             if len(_wrapped(sizes[begin:end], bare[begin:end], rules.line_length)) > rules.lines:
                 break
             empty = 1 - (sum(sizes[begin : end - 1]) + bare[end - 1]) / full
-            sign = 0.0 if end == len(words) or _SIGN.search(words[end - 1]) else _NO_SIGN**2
+            sign = 0.0 if end == len(words) or SIGN.search(words[end - 1]) else _NO_SIGN**2
             choices.append((best[begin][0] + 1, best[begin][1] + empty**2 + sign, begin))
         blocks, cost, begin = min(choices)
         best.append((blocks, cost))
@@ -225,7 +225,7 @@ def _wrapped(sizes: Sequence[int], bare: Sequence[int], length: int) -> list[int
     return lines
 
 
-def _lines(words: list[str], length: int) -> list[str]:
+def balanced_lines(words: list[str], length: int) -> list[str]:
     """Divide a block into as few lines as it needs, as equal as they can be: the shortest length that needs no more."""
     sizes = [len(characters(word)) for word in words]
     bare = [len(characters(word.rstrip())) for word in words]

@@ -47,12 +47,12 @@ def system(folder: Path) -> System:
     return small.system(tokenizer, small.translator(tokenizer, sizes=sizes, encoder=encoder, heads=heads))
 
 
-def train(translator: System, updates: int = 400) -> None:
-    """Train on most pairs, all of them in every batch."""
+def train(translator: System, updates: int = 400, between: str = " ") -> None:
+    """Train on most pairs, all of them in every batch, with something between the words."""
     rows = []
     for number, (i, j) in enumerate(itertools.product(range(8), repeat=2)):
         if number % 7 != 5:
-            rows.append(small.row(number, f"{WORDS[i]} {WORDS[j]}", f"{WORTE[j]} {WORTE[i]}"))
+            rows.append(small.row(number, between.join((WORDS[i], WORDS[j])), between.join((WORTE[j], WORTE[i]))))
     fields = {"target": translator.output, **translator.inputs}
     batch = collate(rows, fields, np.random.default_rng(0))
     parts = [CrossEntropy(label_smoothing=0.1), Ctc(field="source", weight=0.3)]

@@ -116,6 +116,20 @@ def test_the_search_goes_on_behind_a_separator_up_to_the_end(tokenizer, separato
     assert best.texts == {"translation": "ab cd\nef\ngh"} and not best.cut
 
 
+@pytest.mark.parametrize("maximum", [512, 99])
+def test_a_long_document_is_translated_whole_and_what_is_cut_is_said(tokenizer, maximum, caplog):
+    """A part of 512 tokens may have 1000 in its output; one of a shorter limit, what a search allows anyway: 250."""
+    target = separated(tokenizer, "target", maximum=maximum)
+    lines = "\n".join(["ab"] * 90)
+    model = Dictates(ids(target, small.row(1, "x", lines))[1:], tokenizer.size)
+    system = small.system(tokenizer, output=target, inputs={"source": separated(tokenizer)})
+    system.searched = lambda generator, *rest, **more: System.searched(system, model, *rest, **more)
+    assert len(model.tokens) > 250
+    assert system.translate(["x"])[0].split("\n") == (["ab"] * 90 if maximum == 512 else ["ab"] * 62 + ["a"])
+    cut = "the str 'x': the output is cut off at the maximum length"
+    assert (cut in caplog.text) == (maximum == 99)
+
+
 def test_a_model_folder_keeps_the_separator_and_the_limit(tokenizer, tmp_path):
     options = {"inputs": {"source": separated(tokenizer, maximum=99)}, "output": separated(tokenizer, "target")}
     small.system(tokenizer, **options).save(tmp_path)

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from dragoman import Manifest, Recipe, System, UsageError
-from dragoman.exchange.huggingface.hf_export import plain_translator
+from dragoman.exchange.huggingface.hf_translator_export import plain_translator
 from dragoman.exchange.trimming import trim
 from dragoman.mt.graformer import FusedProjection, GraftedDecoder, GraftedEncoder, GraftedTranslator
 from dragoman.shared.batch import Batch

@@ -22,7 +22,7 @@ import sentencepiece
 import torch
 import yaml
 from comet import load_from_checkpoint
-from comet.models import ReferencelessRegression, RegressionMetric
+from comet.models import ReferencelessRegression, RegressionMetric, UnifiedMetric
 from transformers import XLMRobertaConfig
 
 LINES = [
@@ -41,6 +41,14 @@ CASES = {
     "mix_patched": (RegressionMetric, {"layer_transformation": "sparsemax", "layer_norm": False}),
     "one_layer_max": (RegressionMetric, {"layer": 1, "pool": "max"}),
     "without_reference": (ReferencelessRegression, {"pool": "cls", "layer_transformation": "softmax"}),
+    "joined_with_source": (UnifiedMetric, {"input_segments": ["mt", "src"], "layer_norm": False}),
+    "joined_with_both": (UnifiedMetric, {"layer_transformation": "softmax", "final_activation": "Sigmoid"}),
+    "joined_with_reference": (UnifiedMetric, {"input_segments": ["mt", "ref"], "sent_layer": 2}),
+}
+IDENTIFIERS = {
+    RegressionMetric: "regression_metric",
+    ReferencelessRegression: "referenceless_regression_metric",
+    UnifiedMetric: "unified_metric",
 }
 
 
@@ -87,8 +95,7 @@ def make_case(name: str, folder: Path, samples: list[dict[str, str]]) -> list[fl
     trainer.strategy.connect(model)
     trainer.save_checkpoint("checkpoints/model.ckpt", weights_only=True)
     said = {key: value for key, value in dict(model.hparams).items() if key != "load_pretrained_weights"}
-    identifier = "referenceless_regression_metric" if kind is ReferencelessRegression else "regression_metric"
-    said["class_identifier"] = identifier
+    said["class_identifier"] = IDENTIFIERS[kind]
     if name == "mix_patched":
         said["layer_transformation"] = "sparsemax_patch"
     Path("hparams.yaml").write_text(yaml.safe_dump(said), encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,17 @@ pytestmark = pytest.mark.parity
 
 SIZES = {"hidden_size": 18, "num_hidden_layers": 2, "num_attention_heads": 3, "initializer_range": 0.3}
 SIZES |= {"intermediate_size": 22, "max_position_embeddings": 90}
-KINDS: dict[str, tuple[Any, dict[str, int]]] = {
-    "Bert": (others.bert, {"type_vocab_size": 2}),
-    "XLMRoberta": (others.xlm_roberta, {"type_vocab_size": 1, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}),
+BOTH_SIDES = {"d_model": 18, "max_position_embeddings": 90, "init_std": 0.3, "pad_token_id": 1, "scale_embedding": True}
+BOTH_SIDES |= {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in (("layers", 2), ("ffn_dim", 22))}
+BOTH_SIDES |= {"encoder_attention_heads": 3, "decoder_attention_heads": 2}
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "Bert": (others.bert, SIZES | {"type_vocab_size": 2}),
+    "XLMRoberta": (
+        others.xlm_roberta,
+        SIZES | {"type_vocab_size": 1, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
+    ),
+    "Bart": (others.roberta, BOTH_SIDES),
+    "MBart": (others.mbart, BOTH_SIDES),
 }
 LABELS = ["yes", "no", "per haps"]
 TASKS = {"SequenceClassification": "texts", "TokenClassification": "words", "QuestionAnswering": "spans"}
@@ -43,7 +52,7 @@ def saved(kind: str, task: str, lines: list[str], pieces: str, folder: Path, **c
     made, own = KINDS[kind]
     tokenizer, _ = made(lines, pieces)
     labels = {} if task == "QuestionAnswering" else {"id2label": dict(enumerate(LABELS))}
-    config = getattr(transformers, f"{kind}Config")(vocab_size=len(tokenizer), **SIZES | own | labels | changes)
+    config = getattr(transformers, f"{kind}Config")(vocab_size=len(tokenizer), **own | labels | changes)
     torch.manual_seed(3)
     model = disturbed(getattr(transformers, f"{kind}For{task}")(config))
     model.save_pretrained(folder)
@@ -56,7 +65,7 @@ def sentences(lines: list[str]) -> list[str]:
 
 
 def rows_of(texts: list[str], task: str) -> list[dict[str, Any]]:
-    rows = [{"id": str(n), "source_text": text, "source_language": "en"} for n, text in enumerate(texts)]
+    rows = [{"id": str(n), "source_text": text, "source_language": "de"} for n, text in enumerate(texts)]
     if task == "QuestionAnswering":
         return [row | {"question_text": texts[-n][:30]} for n, row in enumerate(rows)]
     seconds = enumerate(rows) if task == "SequenceClassification" else ()
@@ -104,12 +113,14 @@ def theirs_of(model: Any, tokenizer: Any, rows: list[dict[str, Any]], task: str)
     return found
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "task"),
+    [pair for pair in product(KINDS, TASKS) if pair[1] != "TokenClassification" or not pair[0].endswith("Bart")],
+)
 def test_both_ways(kind: str, task: str, lines: list[str], pieces: str, tmp_path: Path, compared: Compared) -> None:
     compared.named("transformers", f"{kind} (head of {TASKS[task]}, imported and exported)")
     theirs = saved(kind, task, lines, pieces, tmp_path / "theirs")
-    report = import_model(tmp_path / "theirs", tmp_path / "ours", source_languages=["en"])
+    report = import_model(tmp_path / "theirs", tmp_path / "ours", source_languages=["de"])
     assert not report.missing and not report.unexpected
     system = System.load(tmp_path / "ours", "cpu")
     system.eval()
@@ -138,7 +149,7 @@ def test_both_ways(kind: str, task: str, lines: list[str], pieces: str, tmp_path
     rewritten = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
     for one, other in zip(theirs_of(again, rewritten, rows, task), expected, strict=True):
         compared.close("logits", one, other)
-    import_model(tmp_path / "again", tmp_path / "third", source_languages=["en"])
+    import_model(tmp_path / "again", tmp_path / "third", source_languages=["de"])
     third = System.load(tmp_path / "third", "cpu").eval()
     for one, other in zip(logits_of(third, rows), expected, strict=True):
         compared.close("logits", one, other)
@@ -153,6 +164,9 @@ def test_what_has_no_counterpart_is_refused(lines: list[str], pieces: str, tmp_p
 
     refused(r"3 scores \(multi_label_classification\)", problem_type="multi_label_classification")
     refused(r"1 scores \(", id2label={0: "a"})
+    saved("Bart", "QuestionAnswering", lines, pieces, tmp_path / "begins", decoder_start_token_id=0)
+    with pytest.raises(DataError, match="decoder_start_token_id 0 is not the last symbol"):
+        import_model(tmp_path / "begins", tmp_path / "ours", source_languages=["en"])
     folder = tmp_path / "more"
     saved("Bert", "TokenClassification", lines, pieces, folder)
     config = json.loads((folder / "config.json").read_text())
@@ -165,18 +179,23 @@ def test_what_has_no_counterpart_is_refused(lines: list[str], pieces: str, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("kind", "path", "value", "said"),
     [
-        ("model.heads.label.pooling", "mean", "a head without a dense layer, or of another state"),
-        ("model.embeddings.source.scaled", True, "an embedding without a norm, or with scaled vectors"),
-        ("model.encoder.layer.norm_epsilon", 0.1, "norms of two kinds"),
+        ("Bert", "model.heads.label.pooling", "mean", "a head without a dense layer, or of another state"),
+        ("Bert", "model.embeddings.source.scaled", True, "an embedding without a norm, or with scaled vectors"),
+        ("Bert", "model.encoder.layer.norm_epsilon", 0.1, "norms of two kinds"),
+        ("Bart", "model.heads.label.pooling", "first", "or of another state than that of the text's </s>"),
+        ("Bart", "model.heads.label.pooling", "before_last", "or of another state than that of the text's </s>"),
+        ("MBart", "model.heads.label.pooling", "last", "or of another state than that of the text's </s>"),
+        ("MBart", "model.encoder.layer.norm_epsilon", 0.1, "norms with an epsilon of 0.1"),
+        ("Bart", "inputs.source.types", True, "types of texts"),
     ],
 )
 def test_what_no_class_computes_is_refused(
-    path: str, value: Any, said: str, lines: list[str], pieces: str, tmp_path: Path
+    kind: str, path: str, value: Any, said: str, lines: list[str], pieces: str, tmp_path: Path
 ) -> None:
-    saved("Bert", "SequenceClassification", lines, pieces, tmp_path / "theirs")
-    import_model(tmp_path / "theirs", tmp_path / "ours", source_languages=["en"])
+    saved(kind, "SequenceClassification", lines, pieces, tmp_path / "theirs")
+    import_model(tmp_path / "theirs", tmp_path / "ours", source_languages=["de"])
     config = json.loads((tmp_path / "ours/config.json").read_text())
     node = config["system"]["arguments"]
     *way, last = path.split(".")

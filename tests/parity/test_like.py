@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sentencepiece
 import torch
@@ -64,6 +65,43 @@ def there_and_back(folder: Path, tmp_path: Path, **languages: list[str]) -> Any:
         if not name.endswith("keys_values.bias"):  # Whisper's keys have none: it changes no attention
             torch.testing.assert_close(value, system.state_dict()[name], atol=1e-7, rtol=1e-6)
     return system
+
+
+@pytest.mark.parametrize(("name", "quantization"), [("small", "float32"), ("untied", "float32"), ("small", "int8")])
+def test_whisper_as_faster_whisper_reads_it(
+    name: str, quantization: str, files: list[str], tmp_path: Path, compared: Compared
+) -> None:
+    compared.named("CTranslate2", f"Whisper ({name}), trained here and exported, {quantization}")
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    whisper.saved(name, tmp_path / "theirs")
+    there_and_back(tmp_path / "theirs", tmp_path)
+    given: dict[str, Any] = {"quantization": quantization, "compare": [], "limit": 0, "like": tmp_path / "theirs"}
+    export_ctranslate2(tmp_path / "ours", tmp_path / "fast", **given)
+    for file in ("tokenizer.json", "preprocessor_config.json"):
+        assert (tmp_path / "fast" / file).read_bytes() == (tmp_path / "theirs" / file).read_bytes()
+    fast = ctranslate2.models.Whisper(str(tmp_path / "fast"))
+    theirs = transformers.WhisperForConditionalGeneration.from_pretrained(tmp_path / "exported").eval()
+    ids = json.loads((tmp_path / "theirs" / "tokenizer.json").read_text(encoding="utf-8"))["added_tokens"]
+    id = {token["content"]: token["id"] for token in ids}
+    prompt = [id[f"<|{symbol}|>"] for symbol in ("startoftranscript", "de", "transcribe", "notimestamps")]
+    for file in files:
+        sound = whisper.features(tmp_path / "exported", file)
+        with torch.no_grad():
+            states = theirs.model.encoder(sound).last_hidden_state
+        found = torch.from_numpy(np.array(fast.encode(ctranslate2.StorageView.from_array(sound.numpy()))))
+        compared.close("states", found, states, tolerance=1e-4 if quantization == "float32" else 0.5)
+        if quantization == "float32":
+            [written] = fast.generate(
+                ctranslate2.StorageView.from_array(sound.numpy()), [prompt], beam_size=1,
+                max_length=24,  # of which it takes half
+                suppress_blank=False, suppress_tokens=[], max_initial_timestamp_index=0,
+            )  # fmt: skip
+            output = list(prompt)
+            for _ in range(12):
+                with torch.no_grad():
+                    output.append(int(theirs(sound, decoder_input_ids=torch.tensor([output])).logits[0, -1].argmax()))
+            expected = [*output[len(prompt) :], theirs.config.eos_token_id]
+            assert written.sequences_ids[0] == expected[: expected.index(theirs.config.eos_token_id)]
 
 
 @pytest.mark.parametrize("name", ["small", "English", "positions trained", "untied"])
@@ -187,7 +225,7 @@ def test_what_is_not_like_it_is_refused(lines: list[str], tmp_path: Path) -> Non
     (other / "tokenizer.json").write_text(json.dumps(content))
     refuses(UsageError, "ours: is no model like .*other: its tokenizer is another one", export_like, ours, other, out)
     call: Callable[..., None] = partial(export_ctranslate2, ours, out, quantization="float32", compare=[], limit=0)
-    refuses(UsageError, "--like is for --format huggingface", call, like=theirs)
+    refuses(UsageError, "--compare and --limit are for text translators", call, like=theirs, limit=1)
     assert not out.exists()
 
     test_extend.made("nllb", lines, tmp_path / "nllb")

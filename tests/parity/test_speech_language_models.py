@@ -121,6 +121,15 @@ def test_outputs_are_those_of_generate(models, beam, task):
             assert best.texts == {"translation": text}
 
 
+@torch.no_grad()
+def test_the_bytes_of_prompts_are_those_that_the_library_keeps(models, rows):
+    _, _, system = models
+    batch = collate(rows, system.inputs, np.random.default_rng(1))
+    state = system.model.start(system.model.encode(batch), None).fork(3)
+    held = sum(layer.keys.nbytes + layer.values.nbytes for layer in state.cache.layers)
+    assert held == system.model.read_bytes(batch, 3)
+
+
 def test_a_task_is_asked_by_what_it_writes(models):
     _, _, system = models
     other = system.for_task(writes="transcript")

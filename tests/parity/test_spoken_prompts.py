@@ -165,6 +165,21 @@ def test_prompts_have_the_ids_of_the_processor(imported, tmp_path):
         assert [*prompt.tolist(), system.output.prefix_ids("de")[0]] == asked(processor, sound)["input_ids"][0].tolist()
 
 
+def cached(state):
+    """The bytes of the library's keys and values."""
+    return sum(layer.keys.nbytes + layer.values.nbytes for layer in state.cache.layers)
+
+
+@torch.no_grad()
+def test_the_bytes_of_prompts_are_those_that_the_library_keeps(imported, tmp_path):
+    _, _, system = imported
+    batch = collate([*rows_of(tmp_path)], system.input_fields, np.random.default_rng(1))
+    state = system.model.start(system.model.encode(batch), None).fork(3)
+    assert cached(state) == system.model.read_bytes(batch, 3)
+    _, longer = system.model.step(torch.full((12,), 5), state)
+    assert cached(longer) == system.model.read_bytes(batch, 3) + 12 * system.model.state_bytes(1)
+
+
 @pytest.mark.parametrize("beam", [1, 3])
 def test_outputs_are_those_of_generate(imported, beam):
     processor, theirs, system = imported

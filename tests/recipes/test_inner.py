@@ -148,3 +148,11 @@ def test_what_a_recipe_runs_first_can_have_been_run_alone(name):
 def told(recipe, phase):
     """Return the values that a phase was given."""
     return {key: value for key, value, _ in recipe.plan[phase].values()}
+
+
+def test_a_teacher_has_the_sizes_of_its_pupil_and_others_if_they_are_given():
+    words = ["--width", "64", "--heads", "4", "--feedforward", "128", "--encoder_layers", "2", "--decoder_layers", "1"]
+    recipe = load("text/mask_predict", Path("nowhere"), *words, "--phases.teacher.decoder_layers", "3")
+    teacher = recipe.plan["teacher"].inner
+    sizes = {key: teacher.value(key) for key in ("width", "heads", "feedforward", "encoder_layers", "decoder_layers")}
+    assert [*sizes.values()] == [64, 4, 128, 2, 3]

@@ -1,4 +1,9 @@
-"""Export of encoders with a head to Hugging Face's layout: BERT's or XLM-R's class for texts, words, or spans."""
+"""Export of models with a head to Hugging Face's layout: the class for texts, words, or spans that computes the same.
+
+An encoder becomes BERT or XLM-R; an encoder and a decoder of the same text BART or mBART, which have none for words.
+
+Legend: V vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +17,21 @@ from safetensors.torch import save_file
 from tokenizers import processors
 from torch import Tensor, nn
 
-from dragoman.exchange.huggingface.hf_heads import BEGINNINGS, CLASSES, SPANS, TEXTS, head_names
-from dragoman.exchange.huggingface.hf_model import ACTIVATIONS, ENCODERS, encoder_counterparts
+from dragoman.exchange.huggingface.hf_heads import BEGINNINGS, CLASSES, SPANS, TEXTS, WORDS, head_names
+from dragoman.exchange.huggingface.hf_model import ACTIVATIONS, BIAS, ENCODERS, OUTPUT, encoder_counterparts
 from dragoman.exchange.huggingface.hf_reading import CONFIG
 from dragoman.exchange.huggingface.hf_tokenizer import JSON, NAMES, SETTINGS, content_of, order_of
+from dragoman.exchange.huggingface.hf_translator_export import check_plain, kind_of, settings_of, tensors_of
 from dragoman.shared.batches.fields import TextField
+from dragoman.shared.described import named
 from dragoman.shared.errors import DataError, UsageError, one_line
 from dragoman.shared.machine.files import replaced_folder
 from dragoman.shared.nn.embeddings import TextEmbedding, TypeVector, TypeVectors
+from dragoman.shared.nn.heads import TiedProjection
 from dragoman.shared.nn.positions import LearnedPositions
 from dragoman.shared.nn.symbols import tensors_below
 from dragoman.shared.nn.transformer import plain_layer
-from dragoman.shared.nn.translator import EncoderModel
+from dragoman.shared.nn.translator import EncoderModel, Translator
 from dragoman.shared.systems.model_folder import WEIGHTS
 from dragoman.shared.systems.saved_model import SavedModel
 from dragoman.shared.systems.system import System
@@ -33,13 +41,14 @@ TYPES = "embeddings.source.type_vector"
 
 
 def headed_system(system: SavedModel) -> Any:
-    """Return the system if it is an encoder whose head labels texts or words, or finds spans; else None."""
-    headed = isinstance(system, System) and system.pipeline in CLASSES and isinstance(system.model, EncoderModel)
+    """Return the system if its head labels texts or words, or finds spans; else None."""
+    kinds: Any = (EncoderModel, named("BothSides"))
+    headed = isinstance(system, System) and system.pipeline in CLASSES and isinstance(system.model, kinds)
     return system if headed else None
 
 
 def export_headed(system: Any, out: Path) -> list[str]:
-    """Write an encoder with a head.
+    """Write a model with a head.
 
     Args:
         system: from :func:`headed_system`.
@@ -55,13 +64,23 @@ def export_headed(system: Any, out: Path) -> list[str]:
     [field] = system.inputs.values()
     assert isinstance(field, TextField)
     order = order_of(field.tokenizer)
-    kind = _kind(system, order.index(field.tokenizer.pad))
-    settings = _settings(system, kind, field, order)
+    written = _encoder if isinstance(system.model, EncoderModel) else _both_sides
+    settings, tensors = written(system, field, order)
+    for name, ours in (("pad_token_id", "<pad>"), ("bos_token_id", "<s>"), ("eos_token_id", "</s>")):
+        if ours in field.tokenizer.symbols:
+            settings[name] = order.index(field.tokenizer.id(ours))
+    if system.pipeline != SPANS:
+        labels = [system.output.tokenizer.symbol(number) for number in range(system.output.tokenizer.size)]
+        settings |= {"id2label": {str(number): label for number, label in enumerate(labels)}}
+        settings |= {"label2id": {label: number for number, label in enumerate(labels)}}
+        settings |= {"classifier_dropout": system.model.heads[system.head].dropout}
+        settings |= {"problem_type": "single_label_classification"}
+    kind = settings["model_type"]
     try:
         with replaced_folder(out) as temporary:
             _write_tokenizer(system, field, order, settings, temporary)
             (temporary / CONFIG).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            save_file(_tensors(system, kind, torch.tensor(order)), temporary / WEIGHTS, metadata={"format": "pt"})
+            save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
             (temporary / WEIGHTS).chmod((temporary / CONFIG).stat().st_mode & 0o777)
     except SafetensorError as error:
         raise DataError(f"{out}: the model could not be written ({one_line(error)})") from error
@@ -105,19 +124,23 @@ def _kind(system: Any, padding: int) -> str:
 
 
 def _refused(part: str) -> UsageError:
-    return UsageError(f"transformers has no native class for an encoder with {part}")
+    return UsageError(f"transformers has no native class for a model with {part}")
 
 
-def _settings(system: Any, kind: str, field: TextField, order: list[int]) -> dict[str, Any]:
-    """Return the settings of the model."""
+def _encoder(system: Any, field: TextField, order: list[int]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the settings of an encoder with a head, and its tensors.
+
+    Raises:
+        UsageError: naming what no model type has.
+    """
+    kind = _kind(system, order.index(field.tokenizer.pad))
     model: Any = system.model
-    embedding, layer, head = model.embeddings["source"], model.encoder.layers[0], model.heads[system.head]
+    embedding, layer = model.embeddings["source"], model.encoder.layers[0]
     activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
-    tokenizer = field.tokenizer
-    settings: dict[str, Any] = {
+    settings = {
         "architectures": [f"{BEGINNINGS[kind]}{CLASSES[system.pipeline]}"],
         "model_type": kind,
-        "vocab_size": tokenizer.size,
+        "vocab_size": field.tokenizer.size,
         "hidden_size": embedding.width,
         "num_hidden_layers": len(model.encoder.layers),
         "num_attention_heads": layer.self_attention.heads,
@@ -130,15 +153,51 @@ def _settings(system: Any, kind: str, field: TextField, order: list[int]) -> dic
         "layer_norm_eps": layer.norm_epsilon,
         "dtype": "float32",
     }
-    for name, ours in (("pad_token_id", "<pad>"), ("bos_token_id", "<s>"), ("eos_token_id", "</s>")):
-        if ours in tokenizer.symbols:
-            settings[name] = order.index(tokenizer.id(ours))
-    if system.pipeline != SPANS:
-        labels = [system.output.tokenizer.symbol(number) for number in range(system.output.tokenizer.size)]
-        settings |= {"id2label": {str(number): label for number, label in enumerate(labels)}}
-        settings |= {"label2id": {label: number for number, label in enumerate(labels)}}
-        settings |= {"classifier_dropout": head.dropout, "problem_type": "single_label_classification"}
-    return settings
+    return settings, _tensors(system, kind, torch.tensor(order))
+
+
+def _both_sides(system: Any, field: TextField, order: list[int]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the settings of an encoder and a decoder of one text with a head, and their tensors.
+
+    There the decoder begins with a symbol of the settings (BART) or with the text's last one (mBART), and a text's
+    vector is the state at its last ``</s>``.
+
+    Raises:
+        UsageError: naming what no model type has.
+    """
+    model, head = system.model, system.model.heads[system.head]
+    if list(model.embeddings) != ["source"] or len(model.heads) > 1:
+        raise _refused(f"an input {' and '.join(model.embeddings)} and the heads {', '.join(model.heads)}")
+    below = Translator(
+        embeddings=dict(model.embeddings.items()),
+        encoder=model.encoder,
+        target_embedding=model.target_embedding,
+        decoder=model.decoder,
+        projection=TiedProjection(embedding=model.target_embedding),
+    )
+    check_plain(below)
+    kind = kind_of(below, order.index(field.tokenizer.pad))
+    if kind.name not in BEGINNINGS or system.pipeline == WORDS:
+        raise _refused(f"a text on both sides, as {kind.name}, with a head for {system.pipeline}")
+    framed = field.framed([], system.source_languages[0])
+    place = {"last": -1, "before_last": -2}.get(getattr(head, "pooling", ""), 0)
+    if system.pipeline == TEXTS and (
+        head.dense is None
+        or not place
+        or framed[place:][:1] != [field.tokenizer.eos]
+        or field.tokenizer.eos in framed[place:][1:]
+    ):
+        raise _refused("a head without a dense layer, or of another state than that of the text's </s>")
+    if getattr(field, "types", False):
+        raise _refused("types of texts")
+    settings = settings_of(below, kind) | {"architectures": [f"{BEGINNINGS[kind.name]}{CLASSES[system.pipeline]}"]}
+    settings["decoder_start_token_id"] = order.index(framed[-1])
+    tensors = tensors_of(below, kind, torch.tensor(order))
+    names = head_names(system.pipeline, kind.name)
+    for name, value in head.state_dict().items():
+        part, _, parameter = name.partition(".")
+        tensors[f"{names[part]}.{parameter}"] = value.detach().float().contiguous().clone()
+    return settings, {name: value for name, value in tensors.items() if name not in (OUTPUT, BIAS)}
 
 
 def _types(model: Any, kind: str) -> Tensor:
@@ -188,12 +247,12 @@ def _write_tokenizer(
         raise UsageError("transformers has no place for symbols that depend on the language of a text")
     around = [tokenizer.symbol(id) for id in before.pop()]
     first, last = around[: len(field.prefix)], around[len(field.prefix) :]
-    between = [tokenizer.symbol(tokenizer.id(symbol)) for symbol in getattr(field, "between", [])]
+    between = [tokenizer.symbol(tokenizer.id(symbol)) for symbol in getattr(field, "between", field.suffix)]
     second = int(getattr(field, "types", False))
     content = content_of(tokenizer, [tokenizer.symbol(id) for id in order])
     content.post_processor = processors.TemplateProcessing(
         single=[*first, "$A", *last],
-        pair=[*first, "$A", *(between or last), f"$B:{second}", *(f"{symbol}:{second}" for symbol in last)],
+        pair=[*first, "$A", *between, f"$B:{second}", *(f"{symbol}:{second}" for symbol in last)],
         special_tokens=[
             (symbol, next(number for number, id in enumerate(order) if tokenizer.symbol(id) == symbol))
             for symbol in dict.fromkeys([*around, *between])
@@ -202,7 +261,7 @@ def _write_tokenizer(
     (folder / JSON).write_text(content.to_str(pretty=True), encoding="utf-8")
     names = {name: ours for name, ours in NAMES.items() if ours in tokenizer.symbols}
     said: dict[str, Any] = {name: tokenizer.symbol(tokenizer.id(ours)) for name, ours in names.items()}
-    offset = settings["pad_token_id"] + 1 if settings["model_type"] != "bert" else 0
+    offset = settings["pad_token_id"] + 1 if settings["model_type"] == "xlm-roberta" else 0
     said |= {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     said |= {"model_max_length": settings["max_position_embeddings"] - offset}
     said |= {"model_input_names": ["input_ids", *(["token_type_ids"] if second else []), "attention_mask"]}

@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from dragoman.exchange.codes import language_of, languages_of_side
-from dragoman.exchange.huggingface.hf_heads import HeadedEncoder, task_of_class
+from dragoman.exchange.huggingface.hf_heads import HeadedBothSides, HeadedEncoder, task_of_class
 from dragoman.exchange.huggingface.hf_model import ENCODERS, FAMILIES, EncoderDecoder, MaskedEncoder
 from dragoman.exchange.huggingface.hf_reading import CONFIG, Config, read_tensors
 from dragoman.exchange.huggingface.hf_speech2text import MODEL_TYPE as SPEECH_MODEL
@@ -29,7 +29,6 @@ from dragoman.exchange.huggingface.hf_whisper import MODEL_TYPE as WHISPER
 from dragoman.exchange.huggingface.hf_whisper import import_hf_whisper
 from dragoman.exchange.import_sizes import built, check_rows
 from dragoman.exchange.loaded import LoadReport
-from dragoman.shared.nn.translator import EncoderModel
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.systems.system import System
 
@@ -95,8 +94,10 @@ def import_hf_text(
     read: MaskedEncoder | EncoderDecoder | T5
     kind = config.get("model_type")
     task = task_of_class(config)
-    if task is not None:
+    if task is not None and kind in ENCODERS:
         read = HeadedEncoder(config, tensors, texts.source.tokenizer.pad, task=task)
+    elif task is not None:
+        read = HeadedBothSides(config, tensors, texts.source, task=task)
     elif kind in ENCODERS:
         read = MaskedEncoder(config, tensors, texts.source.tokenizer.pad)
     else:
@@ -104,7 +105,7 @@ def import_hf_text(
     model: nn.Module = built(read.build, tensors, config.path)
     report = read.load(model, str(file))
     given = {"source": source_languages, "target": target_languages}
-    if texts.target is None:
+    if texts.target is None or task is not None:
         given["target"] = given["target"] or given["source"]
     codes = {
         side: languages_of_side(
@@ -117,7 +118,7 @@ def import_hf_text(
         )
         for side, said in texts.said.items()
     }
-    if isinstance(read, HeadedEncoder) and isinstance(model, EncoderModel):
+    if isinstance(read, HeadedEncoder | HeadedBothSides):
         return read.system(model, texts.source, codes["source"]), report
     system = System(
         model=model,

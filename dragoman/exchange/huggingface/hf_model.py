@@ -142,13 +142,17 @@ class EncoderDecoder:
                 self._computed(name) or (name in copies and name != copies[name] and self._same(name, copies[name]))
             )
         }
-        names = {name: counterparts_of(name) for name in model.state_dict()}
+        names = {name: self.counterparts(name) for name in model.state_dict()}
         names["embeddings.source.tokens.weight"] = (self.owners["encoder"],)
         names["target_embedding.tokens.weight"] = (self.owners["decoder"],)
         unused = tensors.pop(SHARED, None) if SHARED not in self.owners.values() else None
         report = load_renamed(model, tensors, names, source)
         report.elsewhere = [] if unused is None else [SHARED]  # both sides have vectors of their own
         return report
+
+    def counterparts(self, name: str) -> tuple[str, ...]:
+        """Return the names there of the tensors that one of ours is made of."""
+        return counterparts_of(name)
 
     def _computed(self, name: str) -> bool:
         """Tell whether a name is that of sinusoids, which are computed anew."""

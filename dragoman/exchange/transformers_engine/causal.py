@@ -160,6 +160,17 @@ class CausalModel(Described, nn.Module):
         """Return about how many bytes of keys and values an output of ``length`` tokens has."""
         return cache_bytes(self.lm, length)
 
+    def read_bytes(self, batch: Batch, outputs: int) -> int:
+        """Return about how many bytes of keys and values prompts have, which each output of a sentence has for itself.
+
+        They are padded to the longest.
+        """
+        return len(batch) * outputs * cache_bytes(self.lm, self.longest_prompt(batch))
+
+    def longest_prompt(self, batch: Batch) -> int:
+        """Return S, how many tokens the longest prompt of a batch has."""
+        return batch[MEMORY].values.shape[1]
+
     def _read(self, tokens: Tensor, mask: Tensor, cache: Any, **beside: Tensor | None) -> tuple[Tensor, Any]:
         """Return logits of the last T tokens of rows, and keys and values of all of them.
 

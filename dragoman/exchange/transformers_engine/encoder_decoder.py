@@ -98,6 +98,17 @@ class EncoderDecoderModel(Described, nn.Module):
         """Return about how many bytes of keys and values an output of ``length`` tokens has, without the encoder's."""
         return cache_bytes(self.lm, length)
 
+    def read_bytes(self, batch: Batch, outputs: int) -> int:
+        """Return about how many bytes states of text and their keys and values take, each output with its own.
+
+        Those of speech, whose number the library tells for some models only, are not counted.
+        """
+        if SPEECH in batch:
+            return 0
+        states = batch[MEMORY].values.shape[1]
+        width = self.lm.config.get_text_config().hidden_size
+        return len(batch) * outputs * (cache_bytes(self.lm, states) + states * width * self.lm.dtype.itemsize)
+
     def encode(self, batch: Batch) -> Encoding:
         """Return the states (B, S, D) of speech, if there is any, or else of text.
 

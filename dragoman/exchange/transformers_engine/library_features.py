@@ -60,6 +60,15 @@ class LibraryFeatures(Described):
         """The samples of the windows that all sound is brought to; None: as long as it is."""
         return getattr(self._extractor, "n_samples", None)
 
+    @property
+    def hop(self) -> int:
+        """The samples from one frame to the next, of an extractor that says so."""
+        return int(self._extractor.hop_length)
+
+    def vectors(self, samples: list[int]) -> list[int]:
+        """Return how many vectors a model makes of sounds of so many samples, of an extractor that says so."""
+        return [int(count) for count in self._extractor._get_num_audio_features(samples)]
+
     def __call__(self, waveforms: Padded, **options: Any) -> dict[str, Tensor]:
         """Return what the library makes of waveforms (B, N) in [-1, 1], by its names: ``input_features`` (B, T, F).
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from dragoman.shared.batches.fields import Rows, TextField
 from dragoman.shared.batches.manifest import Row
-from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.errors import UsageError
 from dragoman.shared.systems.system import System
 from dragoman.shared.text import languages
 from dragoman.shared.text.tokenizer import Tokenizer
 
-TEXT, SOURCE, TARGET = "{text}", "{source_language}", "{target_language}"
+TEXT = "{text}"
 
 
 class PromptField(TextField):
@@ -63,7 +62,7 @@ class PromptField(TextField):
             if part in self.tokenizer.symbols:
                 ids.append(self.tokenizer.id(part))
             else:
-                ids += self.tokenizer.encode(with_languages(part, row).replace(TEXT, text))
+                ids += self.tokenizer.encode(languages.with_languages(part, row).replace(TEXT, text))
         return ids
 
     def length(self, row: Row) -> int:
@@ -74,21 +73,6 @@ class PromptField(TextField):
         """Return the numbers of ids, -1 where there is no text."""
         counts = (-1 if row.get(self.column) is None else self.length(row) for row in rows)
         return np.fromiter(counts, dtype=np.int64, count=len(rows))
-
-
-def with_languages(part: str, row: Mapping[str, Any]) -> str:
-    """Return a part of a prompt with the names of a row's languages.
-
-    Raises:
-        DataError: if the row lacks a language that the prompt names.
-    """
-    for place in (SOURCE, TARGET):
-        if place in part:
-            code = row.get(place.strip("{}"))
-            if not code:
-                raise DataError(f"row {row.get('id')!r} has no {place.strip('{}')}, which the prompt names")
-            part = part.replace(place, languages.name(code))
-    return part
 
 
 class PromptedSystem(System):

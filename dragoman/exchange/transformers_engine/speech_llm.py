@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.exchange.transformers_engine.causal import CausalModel
-from dragoman.exchange.transformers_engine.prompt import TEXT, PromptedSystem, PromptField, with_languages
+from dragoman.exchange.transformers_engine.prompt import TEXT, PromptedSystem, PromptField
 from dragoman.shared.batch import Batch, naming_longest
 from dragoman.shared.batches.fields import Rows, TextField
 from dragoman.shared.batches.manifest import Manifest, Row
@@ -31,6 +31,7 @@ from dragoman.shared.generator import Encoding
 from dragoman.shared.nn.translator import MEMORY, SPEECH
 from dragoman.shared.padded import Padded
 from dragoman.shared.systems.system import System
+from dragoman.shared.text import languages
 from dragoman.shared.text.tokenizer import Tokenizer
 
 AUDIO, PROMPT = "{audio}", "prompt"
@@ -77,7 +78,7 @@ class SoundPromptField(Described):
             if part in self.tokenizer.symbols:
                 ids.append(self.tokenizer.id(part))
                 continue
-            before, sound, behind = with_languages(part, row).partition(AUDIO)
+            before, sound, behind = languages.with_languages(part, row).partition(AUDIO)
             for text, place in ((before, [PLACE] if sound else []), (behind, [])):
                 ids += [*(self.tokenizer.encode(text) if text else []), *place]
         return ids
@@ -184,6 +185,14 @@ class SpeechLanguageModel(CausalModel):
                 rows.append(torch.cat([around[:place], vectors.to(around.dtype), around[place + 1 :]]))
             self._check_positions(max(map(len, rows)))
         return Encoding({MEMORY: Padded.from_sequences(rows).to(heard.device)})
+
+    def longest_prompt(self, batch: Batch) -> int:
+        """Return how many vectors the longest prompt of a batch has; those of its sound, if they can be told before."""
+        samples, lengths = batch[SPEECH].lengths, getattr(self.speech, "lengths", None)
+        heard = torch.zeros_like(samples)
+        if lengths is not None:
+            heard = lengths(samples.clamp(min=getattr(self.speech, "window", None) or 0))
+        return int((batch[PROMPT].lengths - 1 + heard).max())
 
     def like_prompts(self, prefix: Padded) -> Padded:
         """Return the vectors (B, P, D) of tokens (B, P)."""

@@ -5,7 +5,7 @@ Legend: B sentences, N samples, S prompt, F features, T frames.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -13,13 +13,14 @@ from torch import Tensor
 
 from dragoman.exchange.transformers_engine.causal import CausalModel
 from dragoman.exchange.transformers_engine.library_features import LibraryFeatures
-from dragoman.exchange.transformers_engine.prompt import TEXT, with_languages
+from dragoman.exchange.transformers_engine.prompt import TEXT
 from dragoman.shared.batch import Batch, naming_longest
 from dragoman.shared.described import Described
 from dragoman.shared.errors import UsageError
 from dragoman.shared.generator import Encoding
 from dragoman.shared.nn.translator import MEMORY, SPEECH
 from dragoman.shared.padded import Padded
+from dragoman.shared.text import languages
 from dragoman.shared.text.tokenizer import Tokenizer
 
 FEATURES, MASK, VECTORS = "input_features", "feature_attention_mask", "vectors"
@@ -58,7 +59,7 @@ class SpokenPrompt(Described):
             elif part in self.tokenizer.symbols:
                 ids.append(self.tokenizer.id(part))
             else:
-                ids += self.tokenizer.encode(with_languages(part, row))
+                ids += self.tokenizer.encode(languages.with_languages(part, row))
         return ids
 
 
@@ -95,13 +96,25 @@ class HearingModel(CausalModel):
         """
         with naming_longest(batch, SPEECH):
             heard, counts = self.heard(batch[SPEECH])
-        prompts = []
-        for number, vectors in enumerate(counts):
-            row = {f"{side}_language": codes[number] for side, codes in batch.languages.items()}
-            row["id"] = batch.ids[number] if batch.ids else str(number)
-            prompts.append(torch.tensor(self.prompt.whole(row, vectors)[:-1], dtype=torch.int64))
+        prompts = [torch.tensor(ids, dtype=torch.int64) for ids in self._prompts(batch, counts)]
         ids = Padded.from_sequences(prompts, padding=self.prompt.tokenizer.pad).to(batch[SPEECH].device)
         return Encoding({MEMORY: ids}, heard)
+
+    def longest_prompt(self, batch: Batch) -> int:
+        """Return S, how many tokens the longest prompt of a batch has, those of its sound among them."""
+        return max(map(len, self._prompts(batch, self.vectors(batch[SPEECH].lengths))))
+
+    def vectors(self, samples: Tensor) -> list[int]:
+        """Return how many vectors sounds of so many samples (B,) will have."""
+        frames = -(-samples // self.features.hop)
+        return self.lm.model.audio_tower._get_feat_extract_output_lengths(frames)[1].tolist()
+
+    def _prompts(self, batch: Batch, vectors: list[int]) -> Iterator[list[int]]:
+        """Yield the ids of the prompts of a batch whose sounds have so many vectors, without the last one."""
+        for number, count in enumerate(vectors):
+            row = {f"{side}_language": codes[number] for side, codes in batch.languages.items()}
+            row["id"] = batch.ids[number] if batch.ids else str(number)
+            yield self.prompt.whole(row, count)[:-1]
 
     def heard(self, waveforms: Padded) -> tuple[dict[str, Tensor | Padded], list[int]]:
         """Return the features (B, F, T) of waveforms (B, N), and how many vectors each will have."""
@@ -129,6 +142,10 @@ class ApartHearingModel(HearingModel):
             rows.append(self.lm.get_audio_features(features, return_dict=True).pooler_output[0])
         vectors = Padded.from_sequences(rows).to(waveforms.device)
         return {VECTORS: vectors}, vectors.lengths.tolist()
+
+    def vectors(self, samples: Tensor) -> list[int]:
+        """Return how many vectors sounds of so many samples (B,) will have."""
+        return self.features.vectors(samples.tolist())
 
     def beside(self, encoding: Encoding, prompts: Tensor) -> dict[str, Tensor | None]:
         """Return the vectors of the prompts (B, S, D), those of sounds among them, in the place of the ids."""

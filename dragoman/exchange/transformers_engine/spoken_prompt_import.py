@@ -20,11 +20,12 @@ from dragoman.exchange.transformers_engine.library_folder import (
     quiet,
 )
 from dragoman.exchange.transformers_engine.lm_import import ends_of, given_languages, prompted, translating
-from dragoman.exchange.transformers_engine.prompt import TEXT, PromptedSystem, with_languages
+from dragoman.exchange.transformers_engine.prompt import TEXT, PromptedSystem
 from dragoman.exchange.transformers_engine.spoken_prompt import ApartHearingModel, HearingModel, SpokenPrompt
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, UsageError, one_line
 from dragoman.shared.nn.translator import SPEECH
+from dragoman.shared.text import languages
 
 GRANITE = "granite_speech"
 MODEL_TYPES = ("qwen2_audio", GRANITE)
@@ -138,5 +139,5 @@ def _rendered(processor: Any, prompt: str, *, apart: bool) -> str:
 
 def _library_ids(tokenizer: Any, text: str, source: str, target: str) -> list[int]:
     """Return the ids that the library makes of a rendered prompt."""
-    full = with_languages(text, {"source_language": source, "target_language": target})
+    full = languages.with_languages(text, {"source_language": source, "target_language": target})
     return [*tokenizer(full, add_special_tokens=False)["input_ids"]]

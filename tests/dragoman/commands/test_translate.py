@@ -45,7 +45,7 @@ def test_a_beam_is_reranked_by_a_model(dragoman):
     ("options", "message"),
     [
         (["--samples", "3"], "--samples 3 needs --sample"),
-        (["--mbr", "comet"], "hypotheses are compared by chrf, chrf++, bleu, not 'comet'"),
+        (["--mbr", "comet"], "--mbr comet: neither chrf, chrf++, bleu nor a folder of COMET, with hparams.yaml"),
         (["--mbr", "chrf", "--beam", "1"], "--mbr chooses among several hypotheses: give --samples, or"),
         (["--mbr", "chrf", "--rerank", str(GOLDEN)], "--mbr and --rerank do not go together"),
         (["--rerank", "nowhere"], "nowhere"),

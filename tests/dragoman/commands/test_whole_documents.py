@@ -41,7 +41,7 @@ def test_lines_stay_where_they_were(dragoman, model):
     lines = ["", "ACD ACD2", "EFG EFG2", "HI1", "", "", "ACD1", "J J1", "ACD ACD ACD ACD ACD ACD1"]
     assert code == 0 and output.splitlines() == lines
     assert "1 of 4 parts had more or fewer sentences in the output: translated by sentences" in messages
-    assert limits == {40}
+    assert limits == {250}, "what a search allows anyway is no less"
 
 
 def test_a_document_is_divided_where_memory_ends_and_outputs_that_are_cut_are_named(dragoman, model, monkeypatch):

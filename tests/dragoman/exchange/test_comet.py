@@ -13,7 +13,8 @@ import torch
 import yaml
 
 from dragoman.commands.score import Learned, score_files
-from dragoman.exchange.comet import CometModel, read_comet
+from dragoman.exchange.comet import read_comet
+from dragoman.exchange.comet_models import CometModel
 from dragoman.exchange.learned import LearnedMetric
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation.significance import compare
@@ -43,7 +44,7 @@ def change(folder: Path, **values: Any) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"class_identifier": "unified_metric"}, "class_identifier 'unified_metric' has no counterpart here, only"),
+        ({"class_identifier": "ranking_metric"}, "class_identifier 'ranking_metric' has no counterpart here, only"),
         ({"encoder_model": "BERT"}, "encoder_model 'BERT' has no counterpart here, only XLM-RoBERTa"),
         ({"pretrained_model": "big"}, r"has no config.json: .* hf download big config.json tokenizer.json"),
         ({"pool": "default"}, "pool 'default' has no counterpart here, only avg, cls, max"),
@@ -59,6 +60,21 @@ def test_other_settings_are_refused(folder: Path, values: dict[str, Any], messag
     with pytest.raises(DataError, match=message) as raised:
         read_comet(folder)
     assert "--allow" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"word_level_training": True}, r"models that mark words as errors \(XCOMET\) are not read"),
+        ({"input_segments": ["src", "mt"]}, "are not 'mt' with 'src', 'ref' or both behind it"),
+        ({"sent_layer": 4}, "layer 4 is neither 'mix' nor a number from 0 to 3"),
+    ],
+)
+def test_other_joined_models_are_refused(tmp_path: Path, values: dict[str, Any], message: str) -> None:
+    shutil.copytree(FIXTURES / "encoder", tmp_path / "encoder")
+    shutil.copytree(FIXTURES / "joined_with_source", tmp_path / "metric")
+    change(tmp_path / "metric", **values)
+    refuses(DataError, message, read_comet, tmp_path / "metric")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from dragoman.cli.main import app
 from dragoman.exchange.ctranslate2 import CTranslate2System, export
 from dragoman.exchange.huggingface import hf_export
 from dragoman.shared.batches.loader import collate
+from dragoman.shared.batches.separated import SeparatedText
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.nn.embeddings import TypeVector
 from dragoman.shared.nn.heads import CtcHead, OutputProjection, TiedProjection
@@ -88,6 +89,24 @@ def test_outputs_and_scores_are_those_of_the_original(trained, options):
     sums = [[found[i].score * len(found[i].tokens) ** power for i in ended] for found in (ours, theirs)]
     expected = torch.tensor(sums[0]) + shifts(trained[0], texts)[ended]
     torch.testing.assert_close(torch.tensor(sums[1]), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("separator", ["<sep>", "</s>"])
+def test_a_translator_of_documents_writes_the_same_lines(tmp_path, separator):
+    """Behind ``</s>`` an output goes on, and its language ends it (mBART's form)."""
+    tokenizer = System.from_description(GOLDEN).output.tokenizer
+    source, target = (
+        SeparatedText(field=small.text(tokenizer, side), separator=separator) for side in ("source", "target")
+    )
+    system = build("no positions", inputs={"source": source}, output=target)
+    train(system, updates=120, between="\n")
+    system.eval().save(tmp_path / "model")
+    texts = ["one\ntwo", "eight\nseven", "five", "six\nthree\nfour"]
+    ours, theirs = (
+        [(found[0].tokens, found[0].texts["translation"]) for found in each.hypotheses(texts)]
+        for each in (System.load(tmp_path / "model"), CTranslate2System.open(tmp_path / "model"))
+    )
+    assert ours == theirs and len({text for _, text in ours}) > 2 and all("\n" in text for _, text in ours[:2])
 
 
 @torch.no_grad()

@@ -18,6 +18,7 @@ import torchaudio
 from dragoman import DataError, Manifest, UsageError
 from dragoman.shared.batches import lengths as lengths_module
 from dragoman.shared.batches.fields import TextField, blank_rows, reading
+from dragoman.shared.batches.separated import SeparatedText
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.described import build, describe
 from dragoman.shared.text.normalise import Lowercase, RemoveEvents, RemovePunctuation
@@ -288,6 +289,42 @@ def test_symbols_of_a_row_change_sides_with_the_column(tokenizer: SentencePieceT
         found = one(ROW, RNG).tolist()
         assert [found[0], found[-2], found[-1]] == symbols(tokenizer, *ids, "</s>")
     assert reading(field=of_target, column="source_text").arguments == same.arguments
+
+
+class Within(TextField):
+    """A text with a field inside it that is no text."""
+
+    def __init__(self, *, field: str, tokenizer: SentencePieceTokenizer) -> None:
+        super().__init__(column="target_text", tokenizer=tokenizer)
+
+
+class Column(TextField):
+    """A text with no other argument than its column."""
+
+    def __init__(self, *, column: str, tokenizer: SentencePieceTokenizer) -> None:
+        super().__init__(column=column, tokenizer=tokenizer)
+
+
+def test_what_is_made_of_another_field_reads_that_ones_column(tokenizer: SentencePieceTokenizer) -> None:
+    field = TextField(column="target_text", tokenizer=tokenizer, prefix=["<{source_language}>"])
+    other = reading(field=SeparatedText(field=field, separator="<sep>", maximum=99), column="source_text")
+    assert isinstance(other, SeparatedText) and (other.column, other.side, other.maximum) == (
+        "source_text",
+        "source",
+        99,
+    )
+    hi = tokenizer.encode("hi")
+    row = ROW | {"source_text": "hi\nhi"}
+    assert other(row, RNG).tolist() == [
+        *symbols(tokenizer, "<de>"),
+        *hi,
+        *symbols(tokenizer, "<sep>"),
+        *hi,
+        *symbols(tokenizer, "</s>"),
+    ]
+    assert reading(field=Column(column="target_text", tokenizer=tokenizer), column="source_text").side == "source"
+    with pytest.raises(UsageError, match="^a Within reads target_text and cannot read source_text instead$"):
+        reading(field=Within(field="hi", tokenizer=tokenizer), column="source_text")
 
 
 def test_a_symbol_that_needs_a_language_says_so(tokenizer: SentencePieceTokenizer) -> None:

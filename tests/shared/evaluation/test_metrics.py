@@ -209,7 +209,7 @@ def test_metrics_that_there_are_not() -> None:
     assert unknown("blue") == (
         "unknown metric 'blue'; known are bleu, bleu_lc, bleu_bare, spbleu, chrf, chrf++, ter, "
         "wer, cer, wer_raw, cer_raw, accuracy, entity_f1, exact_match, answer_f1, exact_match_local, answer_f1_local, "
-        "rouge1, rouge2, rougeL"
+        "rouge1, rouge2, rougeL, rougeLsum"
     )
 
 

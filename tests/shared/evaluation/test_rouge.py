@@ -79,6 +79,30 @@ def test_english_is_that_of_rouge_score() -> None:
     assert values(["walked"], ["walking"], "en")[0] == 100 and values(["walked"], ["walking"], "de")[0] == 0
 
 
+def test_sentences_of_a_summary_are_those_of_rouge_score() -> None:
+    """Divided by hand for it: behind a stop and its quotation marks, not inside a number."""
+    hypotheses = [["the dog bit a man .", "The man won 3.5 points!"], ["One here"], ["a b."]]
+    references = [['He said: "A man."', "The dog bit points."], ["There is one.", "And here?"], [""]]
+    scorer = RougeScorer(["rougeLsum"], use_stemmer=True)
+    pairs = [*zip(references, hypotheses, strict=True)]
+    oracle = [scorer.score("\n".join(wanted), "\n".join(found))["rougeLsum"].fmeasure for wanted, found in pairs]
+    joined = [[" ".join(lines) for lines in side] for side in (hypotheses, references)]
+    [found] = score(*joined, "en", ["rougeLsum"])
+    assert found.value == pytest.approx(100 * sum(oracle) / 3) and found.higher_is_better
+    assert "|tok:rouge|stem:porter|sentences:stops|" in found.signature
+    assert score(*joined, "en", ["rougeL"])[0].value < found.value
+    lines = [["\n".join(lines) for lines in side] for side in (hypotheses, references)]
+    assert score(*lines, "en", ["rougeLsum"])[0].value == found.value
+
+
+def test_sentences_of_chinese_end_without_a_space() -> None:
+    """All 5 characters of the reference stand in the same order in a sentence of the output."""
+    found, wanted = "他不知道。她在这里。", "她在。他知道！"
+    assert [one.value for one in score([found], [wanted], "zh", ["rougeLsum", "rougeL"])] == pytest.approx(
+        [100 * 2 * 5 / (5 + 8), 100 * 2 * 3 / (5 + 8)]
+    )
+
+
 def test_the_best_reference_counts() -> None:
     sets = [["the cat sat", "x"], ["a dog", None]]
     assert score(["a dog", "x"], sets, "de", ["rouge1"])[0].value == 100

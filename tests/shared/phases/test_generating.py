@@ -13,7 +13,7 @@ from dragoman.runs.running import run_recipe
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.phases import generating
+from dragoman.shared.phases import generating, sharded
 from dragoman.shared.phases.generating import Generate, fingerprint_of_model
 from dragoman.shared.phases.quality import Quality
 from dragoman.shared.sound.audio import SAMPLE_RATE
@@ -96,8 +96,8 @@ def test_what_was_cut_anywhere_ends_as_if_it_had_not_been(manifest, place, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(Manifest, "write", killed(Manifest.write))
-        patch.setattr(generating, "replaced_file", killed(generating.replaced_file))
-        patch.setattr(generating, "discard_folder", killed(generating.discard_folder))
+        patch.setattr(sharded, "replaced_file", killed(sharded.replaced_file))
+        patch.setattr(sharded, "discard_folder", killed(sharded.discard_folder))
         with pytest.raises(ZeroDivisionError):
             generate(manifest).run(place("cut"))
     translated = []

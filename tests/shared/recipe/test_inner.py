@@ -78,6 +78,19 @@ def test_debug_runs_have_folders_of_their_own(outer, tmp_path):
     assert is_finished(outer()) and is_finished(outer("--debug"))
 
 
+def test_a_recipe_behind_a_reference_is_debugged_and_checked_as_any_other(outer, tmp_path):
+    file = tmp_path / "st.yaml"
+    text = file.read_text().replace("    asr: !new", "    asr: !ref <recogniser>\n    older: !new")
+    head, _, rest = text.partition("    older: ")
+    phase, fit = rest.split("    apart:")
+    file.write_text(f"{head}    apart:{fit}recogniser: {phase}")
+    run_recipe(outer("--debug"))
+    for place in ("st/1", "asr/1", "deep/1"):
+        assert not (tmp_path / place).exists() and worked(tmp_path / f"{place}-debug")
+    assert (tmp_path / "st" / "1-debug" / "fit" / "starts.txt").read_text() == f"{tmp_path}/asr/1-debug/average/model"
+    refuses(UsageError, "updates.*many", outer("--recogniser.updates", "many").check)
+
+
 def test_the_recipe_that_a_debug_run_writes_down_is_that_run(outer, tmp_path):
     run_recipe(outer("--debug"))
     written = Recipe.load(tmp_path / "st" / "1-debug" / "recipe.yaml")

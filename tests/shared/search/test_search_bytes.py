@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from dragoman import BeamSearch, CtcPrefixSearch, GreedySearch, SamplingSearch, System, UsageError
+from dragoman.shared.batch import Batch
 from dragoman.shared.machine import memory
 from dragoman.shared.nn.combined import Ensemble
 from dragoman.shared.padded import Padded
 from dragoman.shared.search.ctc_prefix import _Prefixes
 from dragoman.shared.search.search_bytes import check_beam, kept_outputs, search_bytes
 from dragoman.shared.systems.combining import through_ctc
-from tests.small import GOLDEN, refuses
+from tests.small import GOLDEN, padded, refuses
 
 GB = 1024**3
 
@@ -35,6 +36,31 @@ def test_bytes_of_a_decoders_state(system, length):
     held = sum(tensor.nbytes for cache in state.caches for tensor in (cache.past._stored, cache.past._spare))
     assert held == sentences * beam * system.model.state_bytes(length)
     assert Ensemble(models=[system.model, system.model]).state_bytes(length) == 2 * system.model.state_bytes(length)
+
+
+def test_bytes_of_what_a_decoder_attends_to(system):
+    """All outputs of a sentence attend to the same keys and values; the batch is padded to its longest sentence."""
+    batch = padded([[5] * 9, [6] * 4, [7] * 2])
+    state = system.model.start(system.model.encode(Batch({"source": batch})), None).fork(4)
+    kept = [memory for cache in state.caches for memory in cache.memories.values()]
+    held = sum(memory.keys.nbytes + memory.values.nbytes for memory in kept)
+    assert held == system.model.read_bytes(Batch({"source": batch}), 4) > 0
+    both = Ensemble(models=[system.model, system.model])
+    assert both.read_bytes(Batch({"source": batch}), 4) == 2 * held
+
+
+def test_what_is_read_is_counted(system, monkeypatch):
+    """A batch whose outputs fit, but not what they attend to."""
+    rows = Batch({"source": padded([[5] * 60] * 3)}, {"source": ["en"] * 3, "target": ["de"] * 3})
+    search = BeamSearch(beam=2)
+    sizes = {"sentences": 3, "vocabulary": system.output.tokenizer.size, "state": system.model.state_bytes(60)}
+    needed = search_bytes(search, **sizes)
+    for more, fits in ((0, False), (system.model.read_bytes(rows, 2), True)):
+        monkeypatch.setattr(memory, "available_memory", lambda device, more=more: needed + more)
+        if fits:
+            system.check_memory(rows, search)
+        else:
+            refuses(UsageError, "BeamSearch of 2 outputs for 3 inputs", system.check_memory, rows, search)
 
 
 def test_bytes_of_scores_and_states_grow_with_beams_and_samples():

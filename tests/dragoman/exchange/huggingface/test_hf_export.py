@@ -16,8 +16,10 @@ from safetensors.torch import load_file
 
 from dragoman import DataError, System, UsageError
 from dragoman.exchange.exporting import export_huggingface
-from dragoman.exchange.huggingface import hf_export
-from dragoman.exchange.huggingface.hf_export import export, plain_translator
+from dragoman.exchange.huggingface import hf_translator_export
+from dragoman.exchange.huggingface.hf_export import export
+from dragoman.exchange.huggingface.hf_translator_export import plain_translator
+from dragoman.mt.documents import of_documents
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.nn.embeddings import TypeVector
 from dragoman.shared.nn.heads import CtcHead, TiedProjection
@@ -149,12 +151,12 @@ def test_matrices_that_are_not_shared_have_names_of_their_own(tokenizer: Sentenc
     model = system_of(tokenizer, target={"shared_with": None}).model
     order = torch.arange(tokenizer.size).flip(0)
     kind = SimpleNamespace(name="mbart", bias=False)
-    found = hf_export.tensors_of(model, kind, order)
+    found = hf_translator_export.tensors_of(model, kind, order)
     source, target = model.embeddings["source"].weight[order], model.target_embedding.weight[order]
     both = [("model.shared.weight", source), ("model.encoder.embed_tokens.weight", source)]
     for name, expected in (*both, ("model.decoder.embed_tokens.weight", target), ("lm_head.weight", target)):
         assert torch.equal(found[name], expected), name
-    tied = hf_export.tensors_of(system_of(tokenizer).model, kind, order)
+    tied = hf_translator_export.tensors_of(system_of(tokenizer).model, kind, order)
     assert "model.shared.weight" in tied and "lm_head.weight" not in tied
 
 
@@ -171,6 +173,8 @@ def test_other_systems_are_refused(tokenizer: SentencePieceTokenizer) -> None:
     message = r"no native class for the system \(System of a Translator that reads \['speech'\]"
     refuses(UsageError, message, plain_translator, speech)
     refuses(UsageError, "for Encoder of Wider", lambda: plain_translator(system_of(tokenizer, encoder_layer=Wider)))
+    documents = of_documents(system=system_of(tokenizer))
+    refuses(UsageError, "no native class for a symbol between the sentences", plain_translator, documents)
     other = system_of(tokenizer)
     other.model.decoder.relative = RelativePositions(heads=2)
     refuses(UsageError, "for Decoder of Layers that are not the usual ones", plain_translator, other)
@@ -220,4 +224,4 @@ def test_a_matrix_is_said_to_be_shared_if_source_target_and_output_have_it():
     one, other = (SimpleNamespace(weight=torch.zeros(2, 2)) for _ in range(2))
     for source, output, shared in ((one, one, True), (other, one, False), (one, other, False)):
         model = SimpleNamespace(embeddings={"source": source}, target_embedding=one, projection=output)
-        assert hf_export._tied(model) is shared
+        assert hf_translator_export._tied(model) is shared

@@ -1,0 +1,146 @@
+"""LibreTranslate's ``/translate_file``: text files and files of subtitles, translated as the command does it.
+
+What was made waits for a while under an address that nobody can guess, so that it is fetched without a key, as there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from starlette.datastructures import UploadFile
+
+from dragoman.serving.libretranslate import code_of, detected, fields_schema
+from dragoman.serving.protection import Gate, Refused, bearer
+from dragoman.serving.served import Models
+from dragoman.shared.errors import DataError, UsageError, shortened
+from dragoman.shared.machine.extras import require
+from dragoman.shared.text.languages import union
+from dragoman.shared.text.subtitle_files import FORMATS, SubtitleFile
+
+#: Endings of files that are translated.
+ENDINGS = (".txt", *FORMATS)
+#: Seconds for which a file waits, and how many do at a time: the oldest goes first.
+KEPT_SECONDS, KEPT_FILES = 900.0, 64
+_FIELDS = {
+    "file": f"file to translate: {', '.join(ENDINGS)}",
+    "source": "language code, or auto",
+    "target": "language code",
+    "api_key": "key, if the server asks for one",
+}
+
+
+@dataclass
+class Shelf:
+    """Files that wait to be fetched."""
+
+    files: OrderedDict[str, tuple[float, bytes]] = field(default_factory=OrderedDict)
+
+    def put(self, content: bytes, ending: str) -> str:
+        """Keep a file, and return its name."""
+        while self.files and (len(self.files) >= KEPT_FILES or self._oldest() + KEPT_SECONDS < time.monotonic()):
+            self.files.popitem(last=False)
+        name = secrets.token_urlsafe(24) + ending
+        self.files[name] = time.monotonic(), content
+        return name
+
+    def get(self, name: str) -> bytes | None:
+        """Return a file, None if it is not there, or no longer."""
+        made, content = self.files.get(name, (0.0, None))
+        return content if content is not None and made + KEPT_SECONDS >= time.monotonic() else None
+
+    def _oldest(self) -> float:
+        return next(iter(self.files.values()))[0]
+
+
+def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
+    """Return the routes.
+
+    Args:
+        models: all.
+        gate: lets requests in.
+        folder: a private one, for uploads.
+    """
+    router = APIRouter(tags=["LibreTranslate"])
+    shelf = Shelf()
+    sources = union(*(task.system.source_languages for task in models.text_tasks()))
+
+    async def translated(request: Request, texts: list[str], source: str, target: str) -> tuple[list[str], str]:
+        """Translate texts, and return them with the language that they are in."""
+        task, codes = models.choose("source", "translation", source=source, target=target)
+        rows = [{"id": shortened(text), "audio": None, "source_text": text, **codes} for text in texts]
+        hypotheses = await gate.result(request, models.served[task.model].submit(task, rows))
+        return [found[0].texts["translation"] for found in hypotheses], str(codes["target_language"])
+
+    @router.post(
+        "/translate_file",
+        summary="Translate a file",
+        openapi_extra=fields_schema(_FIELDS, "multipart/form-data", file="file"),
+    )
+    async def translate_file(request: Request) -> dict[str, str]:
+        """Translate a text file by lines, or a file of subtitles by sentences."""
+        async with gate.admitted(), gate.for_text(request).form(max_files=1, max_fields=5) as form:
+            if not gate.knows(str(form.get("api_key") or bearer(request) or "")):
+                raise Refused(403, "Invalid API key")
+            file = form.get("file")
+            if not isinstance(file, UploadFile):
+                raise UsageError("Invalid request: missing file parameter")
+            ending = Path(file.filename or "").suffix.lower()
+            if ending not in ENDINGS:
+                raise UsageError(f"Invalid request: a file ends in {', '.join(ENDINGS)}, not {shortened(ending)!r}")
+            asked: dict[str, Any] = {side: form.get(side) for side in ("source", "target")}
+            source, target = (code_of(asked, side) for side in ("source", "target"))
+            content = await file.read()
+            text = _text(content, gate.limits.characters)
+            if source == "auto":
+                source = (await asyncio.to_thread(detected, text, sources))[0]["language"]
+            if ending == ".txt":
+                lines = text.split("\n")
+                made, _ = await translated(request, [line.rstrip("\r") for line in lines], source, target)
+                written = "\n".join(made)
+            else:
+                subtitles = await asyncio.to_thread(_subtitles, content, ending, source, folder)
+                made, code = await translated(request, [one.text for one in subtitles.sentences], source, target)
+                written = await asyncio.to_thread(subtitles.written, made, code)
+        name = shelf.put(written.encode(), ending)
+        return {"translatedFileUrl": f"{request.base_url}download_file/{name}"}
+
+    @router.get("/download_file/{name}", summary="A translated file")
+    async def download_file(name: str) -> Response:
+        """Return a file that was translated."""
+        content = shelf.get(name)
+        if content is None:
+            raise Refused(404, "there is no such file, or no longer")
+        headers = {"Content-Disposition": f"attachment; filename=translated{Path(name).suffix}"}
+        return Response(content, media_type="text/plain; charset=utf-8", headers=headers)
+
+    return router
+
+
+def _text(content: bytes, most: int) -> str:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"Invalid request: the file is not UTF-8 (byte {error.start})") from error
+    if len(text) > most:
+        raise UsageError(f"Invalid request: file ({len(text)}) exceeds text limit ({most})")
+    return text
+
+
+def _subtitles(content: bytes, ending: str, language: str, folder: Path) -> SubtitleFile:
+    """Read subtitles from a file of ours."""
+    require("pysubs2", "subtitles", "a translation of subtitles")
+    path = folder / (secrets.token_hex(8) + ending)
+    try:
+        path.write_bytes(content)
+        return SubtitleFile(path, language)
+    except DataError as error:
+        raise DataError(str(error).replace(str(path), "file")) from error
+    finally:
+        path.unlink(missing_ok=True)

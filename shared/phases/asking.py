@@ -1,0 +1,219 @@
+"""The phase in which a language model behind an address writes training data: a teacher that is not a model folder.
+
+The address speaks OpenAI's chat completions: a server of one's own (vLLM, llama.cpp, Ollama) or a paid one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import pyarrow as pa
+
+from dragoman.shared.batches.manifest import Manifest, Row
+from dragoman.shared.errors import DataError, UsageError, shortened
+from dragoman.shared.machine.extras import require
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases.quality import Quality
+from dragoman.shared.phases.sharded import DROPPED, Shard, Sharded
+from dragoman.shared.ranges import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Range
+from dragoman.shared.text.languages import with_languages
+
+#: What a model is told, if nothing else is.
+PROMPT = "Translate from {source_language} into {target_language}. Answer with the translation alone.\n\n{text}"
+#: What is known of an answer, beside the columns of the row that it was made for.
+COLUMNS = {"model": pa.string(), "made_from": pa.string(), "prompt_tokens": pa.int64(), "answer_tokens": pa.int64()}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer of the model.
+
+    Attributes:
+        text: without outer spaces, in one line.
+        ended: "stop" if it is whole; else why not, as the server says.
+        prompt_tokens: how many were read, as the server counts.
+        answer_tokens: how many were written.
+    """
+
+    text: str
+    ended: str
+    prompt_tokens: int
+    answer_tokens: int
+
+
+class Ask(Sharded):
+    """Translate manifests with a language model behind an address, into new manifests of the same rows.
+
+    Rows keep all their columns, and get the free columns ``model``, ``made_from`` (fingerprint of the manifest),
+    ``prompt_tokens`` and ``answer_tokens``; ``generated.json`` has their sums, those of dropped rows too, and the
+    price. See :class:`dragoman.shared.phases.sharded.Sharded`: what was answered is not asked again after a stop, but
+    for the shard that was under way. Needs the extra ``teacher``.
+
+    Args:
+        address: of the server, up to and with its version: "http://localhost:8000/v1".
+        model: what the server calls the model.
+        manifests: what to translate, as paths or patterns.
+        prompt: what the model is told of each row: ``{text}`` stands for its text, ``{source_language}`` and
+            ``{target_language}`` for the English names of its languages.
+        reads: the column of the text.
+        column: the text column that gets the answer.
+        temperature: of sampling; 0 takes the most probable token.
+        maximum_tokens: of an answer.
+        options: further fields of the request, ``{seed: 1}`` for example.
+        at_a_time: how many requests wait for an answer.
+        retries: how often a request is sent again when the server is busy, down, or does not answer in time; waits
+            grow, or are those that the server asks for.
+        timeout: seconds until an answer must be there.
+        key: the environment variable that holds the key; servers of one's own need none.
+        prices: for a million tokens that are read, and that are written, in any currency.
+        quality: what answers must be like to be kept; lengths are counted in characters. Answers that are empty, cut,
+            or refused by the server are dropped in any case.
+        shard_rows: how many rows are answered before they are safe on disk.
+
+    Raises:
+        UsageError: for an address, a prompt, columns or a condition that make no sense, or without the library.
+    """
+
+    def __init__(
+        self,
+        *,
+        address: str,
+        model: str,
+        manifests: list[str],
+        prompt: str = PROMPT,
+        reads: str = "source_text",
+        column: str = "target_text",
+        temperature: NonNegativeFloat = 0.0,
+        maximum_tokens: PositiveInt = 1024,
+        options: dict[str, Any] | None = None,
+        at_a_time: PositiveInt = 16,
+        retries: NonNegativeInt = 8,
+        timeout: PositiveFloat = 120.0,
+        key: str = "OPENAI_API_KEY",
+        prices: Annotated[list[float], Range(least=0)] | None = None,
+        quality: Quality | None = None,
+        shard_rows: PositiveInt = 200,
+    ) -> None:
+        require("openai", "teacher", "a teacher behind an address")
+        quality = quality or Quality()
+        super().__init__(manifests=manifests, shard_rows=shard_rows, maximum_dropped=quality.maximum_dropped)
+        if not address.startswith(("http://", "https://")):
+            raise UsageError(f"address must begin with http:// or https://, not {address!r}")
+        if prompt.count("{text}") != 1:
+            raise UsageError(f"prompt must have {{text}} once: {prompt!r}")
+        for name in (reads, column):
+            if not name.endswith("_text"):
+                raise UsageError(f"reads and column must be columns of text, whose names end in _text, not {name!r}")
+        if quality.minimum_score is not None:
+            raise UsageError("quality.minimum_score: an answer has no score")
+        if prices is not None and len(prices) != 2:
+            raise UsageError(f"prices are two, of tokens that are read and that are written, not {prices}")
+        self.address = address
+        self.model = model
+        self.prompt = prompt
+        self.reads = reads
+        self.column = column
+        self.request = {"temperature": temperature, "max_tokens": maximum_tokens} | (options or {})
+        self.at_a_time = at_a_time
+        self.retries = retries
+        self.timeout = timeout
+        self.key = key
+        self.prices = prices
+        self.quality = quality
+
+    def made_by(self, workspace: Workspace) -> dict[str, str]:
+        """Return the model and what it is told."""
+        told = {"prompt": self.prompt, "reads": self.reads, "column": self.column} | self.request
+        return {"model": self.model, "request": json.dumps(told, sort_keys=True)}
+
+    def columns(self, manifest: Manifest) -> dict[str, Any]:
+        """Return what is known of an answer, and the text."""
+        return {self.column: pa.string()} | COLUMNS
+
+    def start(self, workspace: Workspace, makers: dict[str, str]) -> None:
+        """Make a client."""
+        import openai
+
+        self._client = openai.OpenAI(
+            base_url=self.address,
+            api_key=os.environ.get(self.key) or "none",
+            timeout=self.timeout,
+            max_retries=self.retries,
+        )
+
+    def noted(self, makers: dict[str, str], shards: Sequence[Shard]) -> dict[str, Any]:
+        """Return the model and the request, the tokens and their price."""
+        rows = [row for shard in shards for row in Manifest.open(shard.path)]
+        tokens = {name: sum(row[name] for row in rows) for name in ("prompt_tokens", "answer_tokens")}
+        told = makers | {"address": self.address} | tokens
+        if self.prices is not None:
+            told["price"] = sum(tokens[name] * price / 1e6 for name, price in zip(tokens, self.prices, strict=True))
+        return told
+
+    def made(self, shard: Shard, workspace: Workspace) -> Iterator[Row]:
+        """Yield the rows of a shard with their answers.
+
+        Raises:
+            DataError: if a row lacks its text or a language of the prompt, or the server gives no answer.
+        """
+        rows = [shard.manifest[number] for number in shard.rows]
+        prompts = [self._prompt(row, shard.manifest) for row in rows]
+        with ThreadPoolExecutor(self.at_a_time) as pool:
+            try:
+                answers = list(pool.map(self._answer, prompts))
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        for row, answer in zip(rows, answers, strict=True):
+            yield row | {
+                self.column: answer.text,
+                "model": self.model,
+                "made_from": shard.manifest.fingerprint,
+                "prompt_tokens": answer.prompt_tokens,
+                "answer_tokens": answer.answer_tokens,
+                DROPPED: self._reason(row, answer),
+            }
+
+    def _prompt(self, row: Row, manifest: Manifest) -> str:
+        text = str(row.get(self.reads) or "")
+        if not text.strip():
+            raise DataError(f"{manifest.path}: row {row['id']!r} has no {self.reads}, which the prompt holds")
+        return with_languages(self.prompt, row).replace("{text}", text)
+
+    def _answer(self, prompt: str) -> Answer:
+        """Ask, again and again if need be."""
+        import openai
+
+        try:
+            found = self._client.chat.completions.create(
+                model=self.model, messages=[{"role": "user", "content": prompt}], extra_body=self.request
+            )
+            [choice], used = found.choices, found.usage
+            if used is None:
+                raise ValueError("no usage")
+            text = " ".join((choice.message.content or "").split())
+            return Answer(text, choice.finish_reason, used.prompt_tokens, used.completion_tokens)
+        except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+            return Answer("", f"refused by the server: {shortened(error.message)}", 0, 0)
+        except openai.AuthenticationError as error:
+            raise DataError(f"{self.address}: refuses the key in the environment variable {self.key}") from error
+        except openai.OpenAIError as error:
+            raise DataError(
+                f"{self.address}: no answer in {self.retries + 1} tries: {shortened(str(error))}; "
+                "what was answered before is kept, and the same command goes on"
+            ) from error
+        except (AttributeError, TypeError, ValueError) as error:
+            raise DataError(f"{self.address}: an answer is no chat completion: {shortened(str(error))}") from error
+
+    def _reason(self, row: Row, answer: Answer) -> str:
+        """Say why an answer is dropped, "" if it is kept."""
+        if answer.ended != "stop":
+            return "cut" if answer.ended == "length" else answer.ended
+        return self.quality.reason(
+            score=0.0, tokens=len(answer.text), inputs=[len(row[self.reads])], seconds=row["duration"]
+        )

@@ -1,0 +1,229 @@
+"""Files of subtitles that are translated: sentences run over blocks, whose times and tags stay (SRT, WebVTT, ASS).
+
+pysubs2 reads and writes the formats, sentencex finds the sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, groupby
+from pathlib import Path
+from typing import Any
+
+from dragoman.shared.errors import DataError, UsageError, shortened
+from dragoman.shared.machine.extras import require
+from dragoman.shared.text.languages import spaced
+from dragoman.shared.text.subtitles import SIGN, SubtitleRules, balanced_lines
+from dragoman.shared.text.units import display_words, fitting
+
+#: Formats as pysubs2 calls them, by the endings of files.
+FORMATS = {".srt": "srt", ".vtt": "vtt", ".ass": "ass", ".ssa": "ssa"}
+#: Milliseconds without a block, after which a new sentence begins.
+PAUSE = 2000
+#: What a word that ends in a sign saves, in shares of a block, where a sentence is divided.
+BEHIND_SIGN = 0.3
+_TAG = re.compile(r"<[^<>]*>|\{[^{}]*\}")
+_FRAMED = re.compile(rf"((?:{_TAG.pattern}|\s)*)(.*?)((?:{_TAG.pattern}|\s)*)", re.DOTALL)
+_DASH = re.compile(r"[-\u2013\u2014]\s*")
+_TIMES = re.compile(r"^\s*(\d+:)?\d+:\d+[.,]\d+\s*-->\s*(\d+:)?\d+:\d+[.,]\d+")
+_LINE = r"\N"
+
+
+@dataclass
+class Unit:
+    """A block, or a line of one that begins with a dash: somebody else speaks.
+
+    Attributes:
+        block: its number.
+        dash: what the line begins with; "" if the block is no dialogue.
+        text: without tags, in one line.
+        begins: whether no sentence goes on from the unit before.
+        words: of the translation, as they come.
+    """
+
+    block: int
+    dash: str
+    text: str
+    begins: bool
+    words: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence, and how many of its characters stand in which units."""
+
+    text: str
+    parts: list[tuple[Unit, int]]
+
+
+class SubtitleFile:
+    """A file of subtitles whose text can be translated.
+
+    Args:
+        path: of the file, in UTF-8.
+        language: of its text.
+
+    Attributes:
+        sentences: in order.
+        lost: how many tags stand inside a text, and are not kept.
+
+    Raises:
+        DataError: naming file and line, if it cannot be read, or has blocks without times.
+        UsageError: without the libraries.
+    """
+
+    def __init__(self, path: Path, language: str) -> None:
+        for library in ("pysubs2", "sentencex"):
+            require(library, "subtitles", "a translation of subtitles")
+        self.path = path
+        self.kind = FORMATS[path.suffix.lower()]
+        self._file = self._read()
+        self._frames: dict[int, tuple[str, str]] = {}
+        self.lost = 0
+        self._units = list(self._divided())
+        self.sentences = [one for run in self._runs() for one in _sentences(run, language)]
+
+    def written(self, translations: Sequence[str], language: str, rules: SubtitleRules | None = None) -> str:
+        """Return the file with translations in the places of its sentences.
+
+        A translation is divided among the blocks of its sentence as the sentence is, behind a sign if there is one
+        near. A block for which no word is left goes, and the one before it is shown as long.
+
+        Args:
+            translations: of each sentence.
+            language: of them.
+            rules: how long a line may be.
+        """
+        limit = (rules or SubtitleRules()).line_length
+        for sentence, translation in zip(self.sentences, translations, strict=True):
+            words = display_words(translation, spaced=spaced(language))
+            groups = divided(words, [share for _, share in sentence.parts])
+            for (unit, _), group in zip(sentence.parts, groups, strict=True):
+                unit.words += [f"{word.rstrip()} " if spaced(language) else word for word in group]
+        kept: list[Any] = []
+        for number, units in groupby(self._units, key=lambda unit: unit.block):
+            event = self._file[number]
+            lines = [(unit.dash, unit.words) for unit in units if unit.words]
+            if lines:
+                before, behind = self._frames[number]
+                text = [dash + line for dash, words in lines for line in _wrapped(words, limit, dash)]
+                event.text = before + _LINE.join(text) + behind
+                kept.append(event)
+            elif kept:
+                kept[-1].end = event.end
+        others = [event for number, event in enumerate(self._file) if number not in self._frames]
+        self._file.events = sorted(kept + others, key=lambda event: event.start)
+        more = {"keep_ssa_tags": True} if self.kind == "srt" else {}
+        return str(self._file.to_string(self.kind, **more))
+
+    def _read(self) -> Any:
+        import pysubs2
+
+        try:
+            text = self.path.read_bytes().decode("utf-8-sig")
+        except OSError as error:
+            raise DataError(f"{self.path}: cannot be read ({error.strerror})") from error
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{self.path}: is not UTF-8 (byte {error.object[error.start]:#04x} at {error.start})"
+            ) from error
+        lines = text.splitlines()
+        if self.kind in ("srt", "vtt"):
+            for number, line in enumerate(lines, start=1):
+                if "-->" in line and not _TIMES.match(line):
+                    raise DataError(f"{self.path}: line {number}: {shortened(line)!r} are no times")
+        if self.kind == "vtt":  # pysubs2 takes notes and styles for text
+            blocks = re.split(r"\n\s*\n", "\n".join(lines))
+            text = "\n\n".join(block for block in blocks if not re.match(r"\s*(NOTE|STYLE|REGION)\b", block))
+        more = {"keep_html_tags": True, "keep_unknown_html_tags": True} if self.kind == "srt" else {}
+        try:
+            found = pysubs2.SSAFile.from_string(text, format_=self.kind, **more)
+        except (pysubs2.exceptions.Pysubs2Error, ValueError, IndexError) as error:
+            raise DataError(f"{self.path}: cannot be read as {self.kind}: {error}") from error
+        if not len(found):
+            raise DataError(f"{self.path}: holds no subtitles")
+        found.sort()
+        return found
+
+    def _divided(self) -> Any:
+        """Yield the units of the blocks in their order."""
+        shown_until = -PAUSE
+        for number, event in enumerate(self._file):
+            if event.is_comment or event.is_drawing:
+                continue
+            framed = _FRAMED.fullmatch(event.text)
+            assert framed is not None  # its parts may be empty
+            before, body, behind = framed.groups()
+            self._frames[number] = before.strip(), behind.strip()
+            self.lost += len(_TAG.findall(body))
+            lines = [line.strip() for line in re.split(r"\\[Nn]|\n", _TAG.sub("", body))]
+            spoken = len(lines) > 1 and all(_DASH.match(line) for line in lines if line)
+            begins = event.start - shown_until > PAUSE
+            for line in lines if spoken else [" ".join(filter(None, lines))]:
+                dash = match[0] if spoken and (match := _DASH.match(line)) else ""
+                yield Unit(number, dash, line[len(dash) :], begins or bool(dash))
+                begins = bool(dash)
+            shown_until = max(shown_until, event.end)
+
+    def _runs(self) -> list[list[Unit]]:
+        """Return the units in which sentences may go on from one to the next."""
+        runs: list[list[Unit]] = []
+        for unit in self._units:
+            if not unit.text:
+                continue
+            if unit.begins or not runs or runs[-1][-1].dash:
+                runs.append([])
+            runs[-1].append(unit)
+        return runs
+
+
+def _sentences(run: Sequence[Unit], language: str) -> list[Sentence]:
+    """Return the sentences of units that follow each other."""
+    from sentencex import segment
+
+    between = " " if spaced(language) else ""
+    text = between.join(unit.text for unit in run)
+    ends = [*accumulate(len(unit.text) + len(between) for unit in run)]
+    found, start = [], 0
+    for part in segment(language.partition("-")[0], text):
+        end = start + len(part)
+        if part.strip():
+            shares = [
+                (unit, min(end, until - len(between)) - max(start, until - len(between) - len(unit.text)))
+                for unit, until in zip(run, ends, strict=True)
+            ]
+            found.append(Sentence(part.strip(), [(unit, share) for unit, share in shares if share > 0]))
+        start = end
+    return found
+
+
+def divided(words: Sequence[str], shares: Sequence[int]) -> list[list[str]]:
+    """Divide words into as many groups as there are shares, of sizes in their proportion; the last may be empty."""
+    sizes = [*accumulate((len(word) for word in words), initial=0)]
+    total, parts = sum(shares), min(len(shares), len(words))
+    groups, begin = [], 0
+    for part, wanted in enumerate(accumulate(shares[: parts - 1] if parts else []), start=1):
+        place = sizes[-1] * wanted / total
+        near = BEHIND_SIGN * sizes[-1] / len(shares)
+        ends = range(begin + 1, len(words) - (parts - part) + 1)
+        end = min(ends, key=lambda end: abs(sizes[end] - place) - near * bool(SIGN.search(words[end - 1])))
+        groups.append([*words[begin:end]])
+        begin = end
+    return [*groups, [*words[begin:]], *([] for _ in shares[parts:])][: len(shares)]
+
+
+def _wrapped(words: Sequence[str], limit: int, dash: str) -> list[str]:
+    """Return a translation in lines; that of somebody who speaks stays in one, behind the dash."""
+    whole = [*words[:-1], words[-1].rstrip()]
+    return (
+        ["".join(whole)] if dash else balanced_lines([part for word in whole for part in fitting(word, limit)], limit)
+    )
+
+
+def refuse_mixed(files: Sequence[Path]) -> None:
+    """Refuse files of which some are subtitles and others not, by UsageError."""
+    others = [path for path in files if path.suffix.lower() not in FORMATS]
+    if others:
+        raise UsageError(f"{others[0]}: is no file of subtitles ({', '.join(FORMATS)}), as others are")

@@ -1,0 +1,49 @@
+"""``dragoman translate film.srt``: where the result goes, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+pysubs2 = pytest.importorskip("pysubs2")
+pytest.importorskip("sentencex")
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "model"
+FILM = "1\n00:00:01,000 --> 00:00:02,000\n<i>one two</i>\n\n2\n00:00:05,000 --> 00:00:06,000\nthree four\n"
+
+
+@pytest.fixture
+def film(tmp_path):
+    path = tmp_path / "film.srt"
+    path.write_text(FILM, encoding="utf-8")
+    return path
+
+
+def test_a_file_is_printed_or_written_with_its_times(dragoman, film, tmp_path):
+    _, lines, _ = dragoman("translate", GOLDEN, text="one two\nthree four\n")
+    code, printed, _ = dragoman("translate", GOLDEN, film)
+    new = pysubs2.SSAFile.from_string(printed)
+    assert code == 0 and [one.plaintext for one in new] == lines.splitlines()
+    assert [(one.start, one.end) for one in new] == [(1000, 2000), (5000, 6000)] and "\n<i>" in printed
+    assert dragoman("translate", GOLDEN, film, "--out", tmp_path / "film.de.srt")[0] == 0
+    assert (tmp_path / "film.de.srt").read_text(encoding="utf-8") == printed
+    (tmp_path / "other.srt").write_text(FILM, encoding="utf-8")
+    assert dragoman("translate", GOLDEN, film, tmp_path / "other.srt", "--out", tmp_path / "de")[0] == 0
+    assert {path.read_text(encoding="utf-8") for path in (tmp_path / "de").iterdir()} == {printed}
+
+
+def test_what_does_not_fit_together_is_refused(dragoman, film, tmp_path):
+    (tmp_path / "news.txt").write_text("one\n")
+    (tmp_path / "bad.srt").write_text("1\nnow --> then\na\n")
+
+    def refused(message, *options):
+        code, output, messages = dragoman("translate", GOLDEN, *options)
+        assert code in (1, 2) and not output and message in messages, messages
+
+    refused("news.txt: is no file of subtitles", film, tmp_path / "news.txt")
+    refused("2 files cannot be printed as one", film, tmp_path / "bad.srt")
+    refused("line 2: 'now --> then' are no times", film, tmp_path / "bad.srt", "--out", tmp_path / "de")
+    assert not (tmp_path / "de").exists()
+    refused("would replace a file that is read", film, "--out", film)
+    refused("without --n-best", film, "--n-best", "2")
+    refused("--out is for files of subtitles", tmp_path / "news.txt", "--out", tmp_path / "de")
+    assert film.read_text(encoding="utf-8") == FILM

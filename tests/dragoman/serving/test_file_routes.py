@@ -1,0 +1,75 @@
+"""LibreTranslate's /translate_file: outputs are those of ``dragoman translate``; what waits, and what is refused."""
+
+import re
+
+import pytest
+
+from dragoman.serving import file_routes
+from tests import small
+
+pysubs2 = pytest.importorskip("pysubs2")
+pytest.importorskip("sentencex")
+
+SEARCH = ["--beam", "3", "--maximum-length-extra", "12", "--device", "cpu"]
+FILM = "1\n00:00:01,000 --> 00:00:02,000\n<i>one two</i>\n\n2\n00:00:05,000 --> 00:00:06,000\nthree four\n"
+
+
+def sent(client, content, name="news.txt", **changes):
+    fields = {"source": "en", "target": "de"} | changes
+    return client.post("/translate_file", files={"file": (name, content)}, data=fields)
+
+
+def fetched(client, answer):
+    assert answer.status_code == 200, answer.text
+    return client.get(answer.json()["translatedFileUrl"])
+
+
+@pytest.mark.parametrize(("name", "content"), [("news.txt", "one two\n\nthree four\n"), ("film.SRT", FILM)])
+def test_a_file_is_what_the_command_writes(dragoman, client, tmp_path, name, content):
+    (tmp_path / name.lower()).write_text(content)
+    _, expected, _ = dragoman("translate", small.GOLDEN, *SEARCH, tmp_path / name.lower())
+    answer = fetched(client, sent(client, content.encode(), name))
+    assert answer.text == expected and answer.headers["content-disposition"].startswith(
+        "attachment; filename=translated."
+    )
+    assert not [*client.app.state.uploads.iterdir()]  # nothing is left
+
+
+def test_a_file_waits_for_a_while_under_a_name_that_is_not_guessed(client, monkeypatch):
+    monkeypatch.setattr(file_routes, "KEPT_FILES", 2)
+    answers = [sent(client, b"one two") for _ in range(3)]
+    names = {answer.json()["translatedFileUrl"].rpartition("/")[2] for answer in answers}
+    assert len(names) == 3 and all(re.fullmatch(r"[\w-]{32}\.txt", name) for name in names)
+    assert [client.get(answer.json()["translatedFileUrl"]).status_code for answer in answers] == [404, 200, 200]
+    monkeypatch.setattr(file_routes, "KEPT_SECONDS", -1.0)
+    assert client.get(answers[2].json()["translatedFileUrl"]).status_code == 404
+    assert client.get("/download_file/..%2Fsecret").status_code == 404
+
+
+def test_a_key_is_asked_for(served):
+    with served(keys=["first"]) as client:
+        assert sent(client, b"one two").json() == {"error": "Invalid API key"}
+        assert fetched(client, sent(client, b"one two", api_key="first")).text == "zwei eins"
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "changes", "message"),
+    [
+        (b"one", "news.pdf", {}, "a file ends in .txt, .srt, .vtt, .ass, .ssa, not '.pdf'"),
+        (b"\xff", "news.txt", {}, "the file is not UTF-8 (byte 0)"),
+        (b"one " * 501, "news.txt", {}, "file (2004) exceeds text limit (2000)"),
+        (b"one", "news.txt", {"target": ""}, "missing target parameter"),
+        (b"one", "news.txt", {"source": "xx"}, "source language 'xx' is unknown"),
+        (b"1\nnow --> then\none\n", "film.srt", {}, "file: line 2: 'now --> then' are no times"),
+        (b"none", "film.vtt", {}, "file: holds no subtitles"),
+    ],
+)
+def test_bad_files_are_refused(client, content, name, changes, message):
+    answer = sent(client, content, name, **changes)
+    assert answer.status_code == 400 and message in answer.json()["error"]
+    assert not [*client.app.state.uploads.iterdir()]
+
+
+def test_a_request_without_a_file_is_refused(client):
+    answer = client.post("/translate_file", data={"source": "en", "target": "de"})
+    assert answer.status_code == 400 and "missing file parameter" in answer.json()["error"]
