@@ -6,7 +6,7 @@ Legend: B sentences, N input length, S encoder states, D model width.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import torch
 from torch import nn
@@ -218,7 +218,8 @@ class Translator(Described, FieldEncoder, TokenDecoder):
         field = self.default_field(batch)
         if field is None:
             return 0
-        states, embedding = batch[field].lengths, self.embeddings[field]
+        states = batch[field].lengths
+        embedding: Any = self.embeddings[field]
         if field == SPEECH:
             states = embedding.lengths(states.clamp(min=getattr(embedding, "window", None) or 0))
         return len(batch) * int(states.max()) * self.decoder.memory_width * self.target_embedding.like.element_size()
