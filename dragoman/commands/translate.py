@@ -15,6 +15,7 @@ from dragoman.commands.loading import load_models
 from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOptions
 from dragoman.commands.pace import Pace
 from dragoman.commands.searching import fitting, search_for, translation_options
+from dragoman.commands.subtitle_files import FORMATS as SUBTITLES
 from dragoman.commands.timed_output import FORMATS, check_output, rendered, write_timed
 from dragoman.commands.whole_documents import translate_documents
 from dragoman.commands.whole_subtitles import translate_subtitles
@@ -23,7 +24,6 @@ from dragoman.shared.evaluation.outputs import ONE_LINE
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.sound.segmentation import check_segmenter
 from dragoman.shared.sound.speech_activity import check_detector
-from dragoman.shared.text.subtitle_files import FORMATS as SUBTITLES
 
 OUT = "--out is for files of subtitles, and for sound with --format srt, vtt, tsv, and json of one hypothesis"
 CHUNK = 2048  # lines held in memory at a time

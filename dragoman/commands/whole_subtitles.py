@@ -9,12 +9,12 @@ from dragoman.commands.endings import warn
 from dragoman.commands.input_files import report_cut
 from dragoman.commands.options import ModelOptions, SearchOptions
 from dragoman.commands.searching import search_for
+from dragoman.commands.subtitle_files import SubtitleFile, refuse_mixed
 from dragoman.shared.errors import UsageError, plural
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.machine.files import replaced_file
 from dragoman.shared.systems.inputs import chosen_language
 from dragoman.shared.systems.system import System
-from dragoman.shared.text.subtitle_files import SubtitleFile, refuse_mixed
 
 
 def translate_subtitles(

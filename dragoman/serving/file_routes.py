@@ -16,13 +16,13 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 
+from dragoman.commands.subtitle_files import FORMATS, SubtitleFile
 from dragoman.serving.libretranslate import code_of, detected, fields_schema
 from dragoman.serving.protection import Gate, Refused, bearer
 from dragoman.serving.served import Models
 from dragoman.shared.errors import DataError, UsageError, shortened
 from dragoman.shared.machine.extras import require
 from dragoman.shared.text.languages import union
-from dragoman.shared.text.subtitle_files import FORMATS, SubtitleFile
 
 #: Endings of files that are translated.
 ENDINGS = (".txt", *FORMATS)

@@ -1,7 +1,6 @@
 """The phases that ``phases:`` of a recipe may name: ``!new:shared.phases.Prepare``."""
 
 from dragoman.shared.phases.aligning import AlignSpeech, ReadWords
-from dragoman.shared.phases.asking import Ask
 from dragoman.shared.phases.assembling import Assemble
 from dragoman.shared.phases.averaging import Average
 from dragoman.shared.phases.dividing import Divide
@@ -17,7 +16,6 @@ from dragoman.shared.training.fit import Fit
 __all__ = [
     "AlignSpeech",
     "AlignWords",
-    "Ask",
     "Assemble",
     "Average",
     "CountPieces",

@@ -1,4 +1,4 @@
-"""The phase in which a language model behind an address writes training data: a teacher that is not a model folder.
+"""A teacher behind an address: the phase in which a language model there writes training data.
 
 The address speaks OpenAI's chat completions: a server of one's own (vLLM, llama.cpp, Ollama) or a paid one.
 """

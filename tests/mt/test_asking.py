@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from dragoman import DataError, Manifest, UsageError
+from dragoman.mt.asking import Ask
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.phases.asking import Ask
 from dragoman.shared.phases.quality import Quality
 from tests import small
 from tests.small import refuses

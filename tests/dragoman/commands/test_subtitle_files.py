@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman import DataError
-from dragoman.shared.text.subtitle_files import SubtitleFile, divided
+from dragoman.commands.subtitle_files import SubtitleFile, divided
 from tests.small import refuses
 
 pysubs2 = pytest.importorskip("pysubs2")
