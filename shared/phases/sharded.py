@@ -60,8 +60,6 @@ class Sharded(Phase):
         self.shard_rows = shard_rows
         self.maximum_dropped = maximum_dropped
 
-    # -- what a phase defines -----------------------------------------------------------------------------------------
-
     @abstractmethod
     def made_by(self, workspace: Workspace) -> dict[str, str]:
         """Return what makes the outputs, by its kind: it may not change until the phase is done."""
@@ -82,8 +80,6 @@ class Sharded(Phase):
     def noted(self, makers: dict[str, str], shards: Sequence[Shard]) -> dict[str, Any]:
         """Return what ``generated.json`` says beside the manifests, when all shards are on disk."""
 
-    # -- shards -------------------------------------------------------------------------------------------------------
-
     def run(self, workspace: Workspace) -> None:
         """Make the shards that are not there yet, then put them together.
 
@@ -94,8 +90,7 @@ class Sharded(Phase):
         paths = find_manifests(self.manifests)
         manifests = {f"{path.parent.name}/{path.name}": opened(path, workspace) for path in paths}
         if len(manifests) < len(paths):
-            named = ", ".join(map(str, paths))
-            raise UsageError(f"{workspace.phase}: two of {named} have the same names of folder and file")
+            raise UsageError(f"two of {', '.join(map(str, paths))} have the same names of folder and file")
         makers = on_main(lambda: self.made_by(workspace), workspace)
         folder = workspace.folder / "shards"
         shards = [shard for name, manifest in manifests.items() for shard in self._shards(manifest, folder / name)]
@@ -110,7 +105,7 @@ class Sharded(Phase):
                     # Its own, so that a search which draws finds the same in whatever order shards are done.
                     torch.manual_seed(workspace.seed_for(workspace.phase, "shard", number))
                     shard = shards[number]
-                    free = self._free(shard.manifest) | {DROPPED: pa.string()}
+                    free = shard.manifest.free_columns | self.columns(shard.manifest) | {DROPPED: pa.string()}
                     Manifest.write(shard.path, self.made(shard, workspace), free)
                     done += len(shard.rows)
                     show(done, rows)
@@ -123,9 +118,6 @@ class Sharded(Phase):
         for number, start in enumerate(range(0, len(manifest), self.shard_rows)):
             rows = range(start, min(start + self.shard_rows, len(manifest)))
             yield Shard(manifest, rows, folder / f"{number:06d}.arrow")
-
-    def _free(self, manifest: Manifest) -> dict[str, Any]:
-        return manifest.free_columns | self.columns(manifest)
 
     def _begin(
         self, workspace: Workspace, makers: dict[str, str], manifests: dict[str, Manifest], shards: list[Shard]
@@ -180,16 +172,12 @@ class Sharded(Phase):
                     "quality.maximum_dropped allows"
                 )
 
-        result = Manifest.write(workspace.folder / name, kept(), self._free(manifest))
+        free = manifest.free_columns | self.columns(manifest)
+        result = Manifest.write(workspace.folder / name, kept(), free)
         counted = f", dropped {_listed(dropped)}" if dropped else ""
         workspace.log.info("%s: %s: %d rows%s", workspace.phase, name, len(result), counted)
-        return {
-            "from": str(manifest.path),
-            "made_from": manifest.fingerprint,
-            "to": name,
-            "rows": len(result),
-            "dropped": dict(sorted(dropped.items())),
-        }
+        told = {"from": str(manifest.path), "made_from": manifest.fingerprint, "to": name, "rows": len(result)}
+        return told | {"dropped": dict(sorted(dropped.items()))}
 
 
 def _listed(dropped: Counter[str]) -> str:

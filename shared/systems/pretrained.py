@@ -209,9 +209,7 @@ def shrinking_front_end(*, speech: ReadingModel, width: int, dropout: float = 0.
     """
     below, head = speech_encoder(system=speech), getattr(speech.model, "heads", {})
     if "ctc" not in head:
-        raise UsageError(
-            f"speech: {type(speech.model).__name__} has no head 'ctc', whose labels could shrink its states"
-        )
+        raise UsageError(f"speech: {type(speech.model).__name__} has no head 'ctc', by whose labels states shrink")
     return SpeechEmbedding(
         frontend=ShrinkingEncoder(embedding=below.embedding, encoder=below.encoder, head=head["ctc"]),
         subsampler=StackedFrames(inputs=below.width, width=width, stride=1),
