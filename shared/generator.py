@@ -170,9 +170,8 @@ def next_scores(generator: Generator, tokens: Tensor, state: State) -> tuple[Ten
     The tensor is the caller's own, to write into.
     """
     logits, state = generator.step(tokens, state)
-    if isinstance(generator, Scoring):
-        return generator.scores(logits), state
-    return normalised(logits), state
+    scores = getattr(generator, "scores", None)  # of a Scoring: isinstance does not see what a wrapper hands on
+    return normalised(logits) if scores is None else scores(logits), state
 
 
 def normalised(logits: Tensor) -> Tensor:

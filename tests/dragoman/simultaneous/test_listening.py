@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import dragoman as package
 from dragoman import BeamSearch, CtcGreedySearch, GreedySearch, Hypothesis, Rules, System, UsageError
 from dragoman.shared.batch import Batch
+from dragoman.shared.generator import next_scores
 from dragoman.shared.padded import Padded
 from dragoman.shared.sound.audio import SAMPLE_RATE
-from dragoman.simultaneous.listening import Guess, Listener, listen
+from dragoman.simultaneous.listening import EncodesOnce, Guess, Listener, listen
 from dragoman.simultaneous.policies import AlignAtt, Hold, LocalAgreement, WaitK
 from tests.small import GOLDEN, refuses
 
@@ -23,6 +24,18 @@ SHORT = Rules(maximum_length_extra=8)
 
 def guess(tokens, *, earlier=(), chunks=1, ends=(), written=0, attention=None):
     return Guess(tokens, written, list(ends), list(earlier), chunks, lambda layer: attention)
+
+
+def test_scores_of_combined_models_are_not_normalised_again_behind_a_wrapper():
+    class Combined:
+        def step(self, tokens, state):
+            return torch.tensor([[-1.0, -2.0]]), state
+
+        def scores(self, logits):
+            return logits
+
+    found, _ = next_scores(EncodesOnce(Combined()), torch.zeros(1, 1), {})
+    assert found.tolist() == [[-1.0, -2.0]]  # their probabilities need not sum up to 1
 
 
 @pytest.fixture(scope="module")
