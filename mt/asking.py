@@ -10,10 +10,12 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import pyarrow as pa
 
+from dragoman.shared.annotations import Checked
 from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.errors import DataError, UsageError, shortened
 from dragoman.shared.machine.extras import require
@@ -46,37 +48,21 @@ class Answer:
     answer_tokens: int
 
 
-class Ask(Sharded):
-    """Translate manifests with a language model behind an address, into new manifests of the same rows.
-
-    Rows keep all their columns, and get the free columns ``model``, ``made_from`` (fingerprint of the manifest),
-    ``prompt_tokens`` and ``answer_tokens``; ``generated.json`` has their sums, those of dropped rows too, and the
-    price. See :class:`dragoman.shared.phases.sharded.Sharded`: what was answered is not asked again after a stop, but
-    for the shard that was under way. Needs the extra ``teacher``.
+class Server(Checked):
+    """A server of a language model. Needs the extra ``teacher``.
 
     Args:
-        address: of the server, up to and with its version: "http://localhost:8000/v1".
+        address: with its version: "http://localhost:8000/v1".
         model: what the server calls the model.
-        manifests: what to translate, as paths or patterns.
-        prompt: what the model is told of each row: ``{text}`` stands for its text, ``{source_language}`` and
-            ``{target_language}`` for the English names of its languages.
-        reads: the column of the text.
-        column: the text column that gets the answer.
-        temperature: of sampling; 0 takes the most probable token.
-        maximum_tokens: of an answer.
-        options: further fields of the request, ``{seed: 1}`` for example.
+        key: the environment variable that holds the key; servers of one's own need none.
         at_a_time: how many requests wait for an answer.
         retries: how often a request is sent again when the server is busy, down, or does not answer in time; waits
             grow, or are those that the server asks for.
         timeout: seconds until an answer must be there.
-        key: the environment variable that holds the key; servers of one's own need none.
         prices: for a million tokens that are read, and that are written, in any currency.
-        quality: what answers must be like to be kept; lengths are counted in characters. Answers that are empty, cut,
-            or refused by the server are dropped in any case.
-        shard_rows: how many rows are answered before they are safe on disk.
 
     Raises:
-        UsageError: for an address, a prompt, columns or a condition that make no sense, or without the library.
+        UsageError: for an address or prices that make no sense, or without the library.
     """
 
     def __init__(
@@ -84,114 +70,57 @@ class Ask(Sharded):
         *,
         address: str,
         model: str,
-        manifests: list[str],
-        prompt: str = PROMPT,
-        reads: str = "source_text",
-        column: str = "target_text",
-        temperature: NonNegativeFloat = 0.0,
-        maximum_tokens: PositiveInt = 1024,
-        options: dict[str, Any] | None = None,
+        key: str = "OPENAI_API_KEY",
         at_a_time: PositiveInt = 16,
         retries: NonNegativeInt = 8,
         timeout: PositiveFloat = 120.0,
-        key: str = "OPENAI_API_KEY",
         prices: Annotated[list[float], Range(least=0)] | None = None,
-        quality: Quality | None = None,
-        shard_rows: PositiveInt = 200,
     ) -> None:
         require("openai", "teacher", "a teacher behind an address")
-        quality = quality or Quality()
-        super().__init__(manifests=manifests, shard_rows=shard_rows, maximum_dropped=quality.maximum_dropped)
         if not address.startswith(("http://", "https://")):
             raise UsageError(f"address must begin with http:// or https://, not {address!r}")
-        if prompt.count("{text}") != 1:
-            raise UsageError(f"prompt must have {{text}} once: {prompt!r}")
-        for name in (reads, column):
-            if not name.endswith("_text"):
-                raise UsageError(f"reads and column must be columns of text, whose names end in _text, not {name!r}")
-        if quality.minimum_score is not None:
-            raise UsageError("quality.minimum_score: an answer has no score")
         if prices is not None and len(prices) != 2:
             raise UsageError(f"prices are two, of tokens that are read and that are written, not {prices}")
         self.address = address
         self.model = model
-        self.prompt = prompt
-        self.reads = reads
-        self.column = column
-        self.request = {"temperature": temperature, "max_tokens": maximum_tokens} | (options or {})
+        self.key = key
         self.at_a_time = at_a_time
         self.retries = retries
         self.timeout = timeout
-        self.key = key
         self.prices = prices
-        self.quality = quality
 
-    def made_by(self, workspace: Workspace) -> dict[str, str]:
-        """Return the model and what it is told."""
-        told = {"prompt": self.prompt, "reads": self.reads, "column": self.column} | self.request
-        return {"model": self.model, "request": json.dumps(told, sort_keys=True)}
+    def answers(self, prompts: Sequence[str], request: dict[str, Any]) -> list[Answer]:
+        """Return the answers to prompts.
 
-    def columns(self, manifest: Manifest) -> dict[str, Any]:
-        """Return what is known of an answer, and the text."""
-        return {self.column: pa.string()} | COLUMNS
+        Args:
+            prompts: each is one message of a user.
+            request: further fields, ``{"temperature": 0}`` for example.
 
-    def start(self, workspace: Workspace, makers: dict[str, str]) -> None:
-        """Make a client."""
+        Raises:
+            DataError: if the server refuses the key, gives no answer, or answers something else.
+        """
         import openai
 
-        self._client = openai.OpenAI(
+        client = openai.OpenAI(
             base_url=self.address,
             api_key=os.environ.get(self.key) or "none",
             timeout=self.timeout,
             max_retries=self.retries,
         )
-
-    def noted(self, makers: dict[str, str], shards: Sequence[Shard]) -> dict[str, Any]:
-        """Return the model and the request, the tokens and their price."""
-        rows = [row for shard in shards for row in Manifest.open(shard.path)]
-        tokens = {name: sum(row[name] for row in rows) for name in ("prompt_tokens", "answer_tokens")}
-        told = makers | {"address": self.address} | tokens
-        if self.prices is not None:
-            told["price"] = sum(tokens[name] * price / 1e6 for name, price in zip(tokens, self.prices, strict=True))
-        return told
-
-    def made(self, shard: Shard, workspace: Workspace) -> Iterator[Row]:
-        """Yield the rows of a shard with their answers.
-
-        Raises:
-            DataError: if a row lacks its text or a language of the prompt, or the server gives no answer.
-        """
-        rows = [shard.manifest[number] for number in shard.rows]
-        prompts = [self._prompt(row, shard.manifest) for row in rows]
-        with ThreadPoolExecutor(self.at_a_time) as pool:
+        with client, ThreadPoolExecutor(self.at_a_time) as pool:
             try:
-                answers = list(pool.map(self._answer, prompts))
+                return list(pool.map(partial(self._answer, client, request), prompts))
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
-        for row, answer in zip(rows, answers, strict=True):
-            yield row | {
-                self.column: answer.text,
-                "model": self.model,
-                "made_from": shard.manifest.fingerprint,
-                "prompt_tokens": answer.prompt_tokens,
-                "answer_tokens": answer.answer_tokens,
-                DROPPED: self._reason(row, answer),
-            }
 
-    def _prompt(self, row: Row, manifest: Manifest) -> str:
-        text = str(row.get(self.reads) or "")
-        if not text.strip():
-            raise DataError(f"{manifest.path}: row {row['id']!r} has no {self.reads}, which the prompt holds")
-        return with_languages(self.prompt, row).replace("{text}", text)
-
-    def _answer(self, prompt: str) -> Answer:
+    def _answer(self, client: Any, request: dict[str, Any], prompt: str) -> Answer:
         """Ask, again and again if need be."""
         import openai
 
         try:
-            found = self._client.chat.completions.create(
-                model=self.model, messages=[{"role": "user", "content": prompt}], extra_body=self.request
+            found = client.chat.completions.create(
+                model=self.model, messages=[{"role": "user", "content": prompt}], extra_body=request
             )
             [choice], used = found.choices, found.usage
             if used is None:
@@ -209,6 +138,107 @@ class Ask(Sharded):
             ) from error
         except (AttributeError, TypeError, ValueError) as error:
             raise DataError(f"{self.address}: an answer is no chat completion: {shortened(str(error))}") from error
+
+
+class Ask(Sharded):
+    """Translate manifests with a language model behind an address, into new manifests of the same rows.
+
+    Rows keep all their columns, and get the free columns ``model``, ``made_from`` (fingerprint of the manifest),
+    ``prompt_tokens`` and ``answer_tokens``; ``generated.json`` has their sums, those of dropped rows too, and the
+    price. See :class:`dragoman.shared.phases.sharded.Sharded`: what was answered is not asked again after a stop, but
+    for the shard that was under way.
+
+    Args:
+        server: of the language model.
+        manifests: what to translate, as paths or patterns.
+        prompt: what the model is told of each row: ``{text}`` stands for its text, ``{source_language}`` and
+            ``{target_language}`` for the English names of its languages.
+        reads: the column of the text.
+        column: the text column that gets the answer.
+        temperature: of sampling; 0 takes the most probable token.
+        maximum_tokens: of an answer.
+        options: further fields of the request, ``{seed: 1}`` for example.
+        quality: what answers must be like to be kept; lengths are counted in characters. Answers that are empty, cut,
+            or refused by the server are dropped in any case.
+        shard_rows: how many rows are answered before they are safe on disk.
+
+    Raises:
+        UsageError: for a prompt, columns or a condition that make no sense.
+    """
+
+    def __init__(
+        self,
+        *,
+        server: Server,
+        manifests: list[str],
+        prompt: str = PROMPT,
+        reads: str = "source_text",
+        column: str = "target_text",
+        temperature: NonNegativeFloat = 0.0,
+        maximum_tokens: PositiveInt = 1024,
+        options: dict[str, Any] | None = None,
+        quality: Quality | None = None,
+        shard_rows: PositiveInt = 200,
+    ) -> None:
+        quality = quality or Quality()
+        super().__init__(manifests=manifests, shard_rows=shard_rows, maximum_dropped=quality.maximum_dropped)
+        if prompt.count("{text}") != 1:
+            raise UsageError(f"prompt must have {{text}} once: {prompt!r}")
+        for name in (reads, column):
+            if not name.endswith("_text"):
+                raise UsageError(f"reads and column must be columns of text, whose names end in _text, not {name!r}")
+        if quality.minimum_score is not None:
+            raise UsageError("quality.minimum_score: an answer has no score")
+        self.server = server
+        self.prompt = prompt
+        self.reads = reads
+        self.column = column
+        self.request = {"temperature": temperature, "max_tokens": maximum_tokens} | (options or {})
+        self.quality = quality
+
+    def made_by(self, workspace: Workspace) -> dict[str, str]:
+        """Return the model and what it is told."""
+        told = {"prompt": self.prompt, "reads": self.reads, "column": self.column} | self.request
+        return {"model": self.server.model, "request": json.dumps(told, sort_keys=True)}
+
+    def columns(self, manifest: Manifest) -> dict[str, Any]:
+        """Return what is known of an answer, and the text."""
+        return {self.column: pa.string()} | COLUMNS
+
+    def noted(self, makers: dict[str, str], shards: Sequence[Shard]) -> dict[str, Any]:
+        """Return the model and the request, the tokens and their price."""
+        rows = [row for shard in shards for row in Manifest.open(shard.path)]
+        tokens = {name: sum(row[name] for row in rows) for name in ("prompt_tokens", "answer_tokens")}
+        told = makers | {"address": self.server.address} | tokens
+        if self.server.prices is not None:
+            each = zip(tokens.values(), self.server.prices, strict=True)
+            told["price"] = sum(count * price / 1e6 for count, price in each)
+        return told
+
+    def made(self, shard: Shard, workspace: Workspace) -> Iterator[Row]:
+        """Yield the rows of a shard with their answers.
+
+        Raises:
+            DataError: if a row lacks its text or a language of the prompt, or the server gives no answer.
+        """
+        rows = [shard.manifest[number] for number in shard.rows]
+        prompts = [self._prompt(row, shard.manifest) for row in rows]
+        answers = self.server.answers(prompts, self.request)
+        for row, answer in zip(rows, answers, strict=True):
+            yield row | {
+                self.column: answer.text,
+                "model": self.server.model,
+                "made_from": shard.manifest.fingerprint,
+                "prompt_tokens": answer.prompt_tokens,
+                "answer_tokens": answer.answer_tokens,
+                DROPPED: self._reason(row, answer),
+            }
+
+    def _prompt(self, row: Row, manifest: Manifest) -> str:
+        text = str(row.get(self.reads) or "")
+        if not text.strip():
+            raise DataError(f"{manifest.path}: row {row['id']!r} has no {self.reads}, which the prompt holds")
+        return with_languages(self.prompt, row).replace("{text}", text)
 
     def _reason(self, row: Row, answer: Answer) -> str:
         """Say why an answer is dropped, "" if it is kept."""

@@ -98,9 +98,9 @@ def kept_sentences(index: Tensor, beams: int, sentences: int) -> Tensor | None:
 class Generator(Protocol):
     """An autoregressive system, as greedy and beam search see it.
 
-    One with a limited number of positions gives the maximum number of tokens in ``longest_output``; one
-    that can tell how many bytes its state takes for an output of `length` tokens has ``state_bytes(length)``, and for
-    what it reads of a batch, with so many outputs of each sentence, ``read_bytes(batch, outputs)``.
+    A generator may also have ``longest_output``, the most tokens that its positions allow; ``state_bytes(length)``, the
+    bytes that its state takes for an output of so many tokens; and ``read_bytes(batch, outputs)``, the bytes that it
+    keeps of a batch's inputs while it writes so many outputs of each sentence.
     """
 
     def encode(self, batch: Batch) -> Encoding:

@@ -68,9 +68,8 @@ class Sharded(Phase):
     def columns(self, manifest: Manifest) -> dict[str, Any]:
         """Return the free columns that a manifest's rows get, and their types."""
 
-    @abstractmethod
     def start(self, workspace: Workspace, makers: dict[str, str]) -> None:
-        """Make ready for :meth:`made`, in a process that has shards to do; ``makers`` are those of :meth:`made_by`."""
+        """Make ready for :meth:`made`, in a process that has shards to do, if a phase has to; see :meth:`made_by`."""
 
     @abstractmethod
     def made(self, shard: Shard, workspace: Workspace) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from dragoman import DataError, Manifest, UsageError
-from dragoman.mt.asking import Ask
+from dragoman.mt.asking import Ask, Server
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases.quality import Quality
 from tests import small
@@ -19,7 +19,7 @@ from tests.small import refuses
 pytest.importorskip("openai")
 
 
-class Server:
+class Stub:
     """Answers a text with its words in reverse, after the states in ``trouble`` with which it fails first."""
 
     def __init__(self):
@@ -66,7 +66,7 @@ class Server:
 
 @pytest.fixture
 def server():
-    made = Server()
+    made = Stub()
     yield made
     made.http.shutdown()
     made.http.server_close()
@@ -89,8 +89,9 @@ def place(tmp_path):
 
 
 def ask(server, manifest, **options):
-    settings = {"address": server.address, "model": "big", "manifests": [str(manifest.path)], "shard_rows": 2}
-    return Ask(**(settings | {"retries": 2} | options))
+    of_server = {name: options.pop(name) for name in ("address", "key", "prices", "retries") if name in options}
+    asked = Server(**({"address": server.address, "model": "big", "retries": 2} | of_server))
+    return Ask(**({"server": asked, "manifests": [str(manifest.path)], "shard_rows": 2} | options))
 
 
 def reversed_words(text):

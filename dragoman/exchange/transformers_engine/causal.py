@@ -100,7 +100,7 @@ class CausalModel(Described, nn.Module):
         """The linear map from states (..., D) to logits (..., V), whose weights losses read.
 
         Raises:
-            UsageError: if an adapter stands beside it, or the model does more to logits (Granite divides them).
+            UsageError: if it has an adapter, or the model changes the logits afterwards (Granite divides them).
         """
         projection = self.lm.get_output_embeddings()
         if not isinstance(projection, nn.Linear):
