@@ -25,6 +25,7 @@ from dragoman.commands.options import (
     ChoosingOptions,
     DivisionOptions,
     ModelOptions,
+    PolicyOptions,
     SearchOptions,
     ServingOptions,
     SoundOptions,
@@ -282,15 +283,15 @@ def translate(
 
 
 @app.command()
-@with_options(serving=ServingOptions, sound=SoundOptions, search=SearchOptions, models=ModelOptions)
+@with_options(serving=ServingOptions, sound=SoundOptions, live=PolicyOptions, search=SearchOptions, models=ModelOptions)
 def serve(
     folders: Annotated[
-        list[str],
-        typer.Argument(metavar="MODEL...", help="folders of models, or of runs; NAME=FOLDER: clients know it as NAME"),
+        list[str], typer.Argument(metavar="MODEL...", help="model folders, or of runs; NAME=FOLDER: clients know it so")
     ],
     *,
     serving: ServingOptions,
     sound: SoundOptions,
+    live: PolicyOptions,
     search: SearchOptions,
     models: ModelOptions,
 ) -> None:
@@ -300,7 +301,7 @@ def serve(
     """
     from dragoman.serving.server import serve_models
 
-    serve_models(folders, serving=serving, sound=sound, search=search, models=models)
+    serve_models(folders, serving=serving, sound=sound, listening=live, search=search, models=models)
 
 
 @app.command()

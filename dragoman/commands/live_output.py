@@ -15,13 +15,14 @@ from torch import Tensor
 
 from dragoman.commands.endings import warn
 from dragoman.commands.loading import load_models
-from dragoman.commands.options import ListeningOptions, ModelOptions, SearchOptions
+from dragoman.commands.options import ListeningOptions, ModelOptions, PolicyOptions, SearchOptions
 from dragoman.commands.searching import search_for
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.sound.audio import read_audio, samples
 from dragoman.shared.sound.speech_activity import speech_detector
-from dragoman.simultaneous.listening import Listener, Policy, listen
+from dragoman.simultaneous.listening import Listener, Policy
+from dragoman.simultaneous.live_talk import listen
 from dragoman.simultaneous.policies import AlignAtt, Hold, LocalAgreement, WaitK
 
 #: What a sample of 16 bits counts as 1.
@@ -86,7 +87,7 @@ def translate_live(
         warn(f"{name}: nothing was written: there is no speech in it (detector: {detector.name}), or no words for it")
 
 
-def policy_of(options: ListeningOptions) -> Policy:
+def policy_of(options: PolicyOptions) -> Policy:
     """Return the policy that checked options describe."""
     if options.policy == "alignatt":
         return AlignAtt(frames=options.frames, layer=options.layer or None)

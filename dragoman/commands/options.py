@@ -243,8 +243,8 @@ POLICIES = {"agreement": {"agree"}, "alignatt": {"frames", "layer"}, "hold": {"h
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListeningOptions:
-    """The policy of a listener: when to write (dragoman/simultaneous/policies.py); and the ends of sentences."""
+class PolicyOptions:
+    """The policy of a listener: when to write (dragoman/simultaneous/policies.py); and the pauses between sentences."""
 
     policy: Annotated[
         str,
@@ -267,8 +267,6 @@ class ListeningOptions:
         _option("wait-k: count tokens instead of words, as models do that were trained to wait (st/wait_k.py)", STREAM),
     ] = False
     pause: Annotated[float, _option("seconds without speech that end a sentence", STREAM)] = 0.6
-    maximum_seconds: Annotated[float, _option("seconds after which a sentence is ended in any case", STREAM)] = 20.0
-    speech_detector: Annotated[str, _option("finds those pauses: auto, levels, silero", STREAM)] = "auto"
 
     def check(self) -> None:
         """Refuse an unknown policy, and options of another one.
@@ -276,14 +274,27 @@ class ListeningOptions:
         Raises:
             UsageError: names the first such option.
         """
-        for name in ("chunk", "pause", "maximum_seconds"):
-            check_number(f"--{name.replace('_', '-')}", getattr(self, name), above=0, most=3600)
+        for name in ("chunk", "pause"):
+            check_number(f"--{name}", getattr(self, name), above=0, most=3600)
         if self.policy not in POLICIES:
             raise UsageError(f"--policy must be one of {', '.join(POLICIES)}, not {self.policy!r}")
         others = set().union(*POLICIES.values()) - POLICIES[self.policy]
         for field in fields(self):
             if field.name in others and getattr(self, field.name) != field.default:
                 raise UsageError(f"--{field.name} does not apply to the policy {self.policy}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListeningOptions(PolicyOptions):
+    """A listener's policy, and what else ends a sentence."""
+
+    maximum_seconds: Annotated[float, _option("seconds after which a sentence is ended in any case", STREAM)] = 20.0
+    speech_detector: Annotated[str, _option("finds those pauses: auto, levels, silero", STREAM)] = "auto"
+
+    def check(self) -> None:
+        """Refuse what :class:`PolicyOptions` does, and a length out of its range, by UsageError."""
+        super().check()
+        check_number("--maximum-seconds", self.maximum_seconds, above=0, most=3600)
 
 
 ENGINES = ("native", "ctranslate2")
@@ -360,6 +371,11 @@ class ServingOptions:
         int, _option("requests that are answered or wait at a time; others are told to come again (429)", LIMITS, min=1)
     ] = 64
     deadline: Annotated[float, _option("seconds after which a request has failed (504)", LIMITS)] = 300.0
+    live: Annotated[
+        int, _option("speakers who are heard live at a time; others are told to come again (429)", LIMITS, min=0)
+    ] = 8
+    live_seconds: Annotated[float, _option("seconds after which a live session is ended", LIMITS)] = 14_400.0
+    readers: Annotated[int, _option("readers of all rooms at a time", LIMITS, min=0)] = 1000
     batch_wait: Annotated[
         float, _option("milliseconds that a line or segment waits for others to share its batch", LIMITS, min=0.0)
     ] = 5.0
@@ -369,6 +385,7 @@ class ServingOptions:
         check_number("--upload-megabytes", self.upload_megabytes, above=0, most=100_000)
         check_number("--upload-seconds", self.upload_seconds, above=0, most=1e6)
         check_number("--deadline", self.deadline, above=0, most=1e6)
+        check_number("--live-seconds", self.live_seconds, above=0, most=1e6)
         check_number("--batch-wait", self.batch_wait, least=0, most=10_000)
 
 

@@ -16,13 +16,17 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
 from dragoman.commands.options import ServingOptions
-from dragoman.serving import file_routes, libretranslate, openai_rest
+from dragoman.serving import file_routes, libretranslate, openai_rest, realtime, room_routes
 from dragoman.serving.counters import CountedApp, Counters
 from dragoman.serving.pages import pages
 from dragoman.serving.protection import Gate, Refused
+from dragoman.serving.reading_rooms import Rooms
 from dragoman.serving.refusals import refusal
 from dragoman.serving.served import Models
 from dragoman.shared.errors import DataError, UsageError
+
+#: Rooms that are kept after their speaker has left.
+_LEFT = 100
 
 
 def application(
@@ -57,6 +61,9 @@ def application(
     app.include_router(libretranslate.routes(models, gate))
     app.include_router(file_routes.routes(models, gate, app.state.uploads))
     app.include_router(openai_rest.routes(models, gate, readers))
+    rooms = Rooms(serving.live + _LEFT)
+    app.include_router(realtime.routes(models, gate, rooms))
+    app.include_router(room_routes.routes(gate, rooms))
     watched(app, models, counters, gate)
     app.include_router(pages())
     for kind in (Refused, UsageError, DataError, HTTPException, Exception):
@@ -81,7 +88,7 @@ def watched(app: FastAPI, models: Models, counters: Counters, gate: Gate) -> Non
     @app.get("/metrics", summary="Figures for Prometheus", tags=["state"])
     async def metrics() -> Response:
         """Return counters."""
-        return Response(counters.page(models), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(counters.page(models, gate.connected), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

@@ -11,11 +11,10 @@ from contextlib import suppress
 from typing import Any
 
 from dragoman.shared.errors import check_number
-from dragoman.shared.generator import Hypothesis
 
 Row = Mapping[str, Any]
 #: What translates rows in one call; the first argument says how. It raises what is wrong with any of them.
-Translate = Callable[[Any, list[Row]], list[list[Hypothesis]]]
+Translate = Callable[[Any, list[Row]], list[list[Any]]]
 #: The share of the last batch in the average time of a row.
 _NEWEST = 0.2
 
@@ -26,29 +25,28 @@ class Job:
     Args:
         how: passed on to what translates; jobs share a batch if it is the same object.
         rows: at least one.
-        heard: called by the thread that translates with each row's number and hypotheses, in the order of batches.
+        heard: called by the thread that translates with each row's number and outputs, in the order of batches.
 
     Attributes:
-        future: the hypotheses of each row. Once it is cancelled, no further row of the job is translated.
+        future: the outputs of each row, such as its hypotheses. Once it is cancelled, no further row of the job is
+            translated.
     """
 
-    def __init__(
-        self, how: Any, rows: Sequence[Row], heard: Callable[[int, list[Hypothesis]], None] | None = None
-    ) -> None:
+    def __init__(self, how: Any, rows: Sequence[Row], heard: Callable[[int, list[Any]], None] | None = None) -> None:
         if not rows:
             raise ValueError("a job without rows has no answer to wait for")
         self.how = how
         self.rows = list(rows)
         self.waiting = deque(range(len(self.rows)))
-        self.future: Future[list[list[Hypothesis]]] = Future()
-        self._found: dict[int, list[Hypothesis]] = {}
+        self.future: Future[list[list[Any]]] = Future()
+        self._found: dict[int, list[Any]] = {}
         self._heard = heard
 
-    def answer(self, number: int, hypotheses: list[Hypothesis]) -> None:
-        """Take the hypotheses of a row; the last one completes the future."""
-        self._found[number] = hypotheses
+    def answer(self, number: int, outputs: list[Any]) -> None:
+        """Take the outputs of a row; the last one completes the future."""
+        self._found[number] = outputs
         if self._heard is not None:
-            self._heard(number, hypotheses)
+            self._heard(number, outputs)
         if len(self._found) == len(self.rows):
             with suppress(InvalidStateError):  # cancelled by the client in this moment
                 self.future.set_result([self._found[place] for place in range(len(self.rows))])
@@ -168,5 +166,5 @@ class Batcher:
                 if not one[0].future.done():
                     self._answer([one])
             return
-        for (job, number), hypotheses in zip(taken, found, strict=True):
-            job.answer(number, hypotheses)
+        for (job, number), outputs in zip(taken, found, strict=True):
+            job.answer(number, outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -18,6 +19,7 @@ class Counters:
         self._registry = CollectorRegistry()
         known: dict[str, Any] = {"registry": self._registry, "namespace": "dragoman"}
         self._requests = Counter("requests", "Answered requests.", ["route", "status"], **known)
+        self._connected = Gauge("connected", "Live speakers, and readers of rooms.", ["kind"], **known)
         self._waiting = Gauge("waiting_rows", "Lines and segments that wait.", ["model"], **known)
         self._work = Counter("work_seconds", "Seconds of translating.", ["model"], **known)
         self._rows = Histogram("batch_rows", "Lines and segments in a batch.", ["model"], buckets=_ROWS, **known)
@@ -31,8 +33,10 @@ class Counters:
         self._rows.labels(model).observe(rows)
         self._work.labels(model).inc(seconds)
 
-    def page(self, models: Models) -> bytes:
-        """Return all figures."""
+    def page(self, models: Models, connected: Mapping[str, int]) -> bytes:
+        """Return all figures, those of who is connected among them."""
+        for kind, number in connected.items():
+            self._connected.labels(kind).set(number)
         for name, one in models.served.items():
             self._waiting.labels(name).set(one.batcher.waiting)
         return generate_latest(self._registry)

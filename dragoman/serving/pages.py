@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from importlib.resources import files
 
 from fastapi import APIRouter, Response
@@ -24,18 +25,18 @@ _POLICY = "; ".join(
 
 
 def pages() -> APIRouter:
-    """Return the routes of the page and of its files."""
+    """Return the routes of the page and of the files of all pages."""
     router = APIRouter(include_in_schema=False)
     for file in (files("dragoman.serving") / "page").iterdir():
-        body, kind = file.read_bytes(), _KINDS[file.name.rpartition(".")[2]]
-        _add(router, "/" if file.name == "index.html" else f"/{file.name}", body, kind)
+        if file.name != "room.html":  # which has addresses of its own (room_routes.py)
+            path = "/" if file.name == "index.html" else f"/{file.name}"
+            router.add_api_route(path, partial(page_response, file.name))
     return router
 
 
-def _add(router: APIRouter, path: str, body: bytes, kind: str) -> None:
+@cache
+def page_response(name: str) -> Response:
+    """Return a file of a page."""
     headers = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
-
-    @router.get(path)
-    async def page() -> Response:
-        """Return a file of the page."""
-        return Response(body, media_type=kind, headers=headers)
+    body = (files("dragoman.serving") / "page" / name).read_bytes()
+    return Response(body, media_type=_KINDS[name.rpartition(".")[2]], headers=headers)

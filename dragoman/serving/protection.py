@@ -12,9 +12,10 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import unquote, urlsplit
 
 from fastapi import Request
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
 
 from dragoman.commands.options import ServingOptions
 from dragoman.serving.batching import Job
@@ -27,6 +28,8 @@ from dragoman.shared.systems.inputs import AUDIO_SUFFIXES
 
 #: Bytes that a character may take in a request: two escapes of JSON; and those of all else in it.
 _PER_CHARACTER, _BESIDE = 12, 1 << 16
+#: What a key follows in the name of a subprotocol.
+KEY_PROTOCOL = "openai-insecure-api-key."
 #: What servers say where nobody hears it any more (nginx).
 GONE = 499
 
@@ -78,7 +81,7 @@ class Gate:
         self.limits = limits
         self._models, self._folder = models, folder
         self._keys = None if keys is None else [key.encode() for key in keys]
-        self._inside = 0
+        self._inside = self._live = self._readers = 0
 
     @property
     def full(self) -> bool:
@@ -92,8 +95,8 @@ class Gate:
         given = key.encode(errors="surrogateescape")
         return any([hmac.compare_digest(given, known) for known in self._keys])
 
-    def check_bearer(self, request: Request) -> None:
-        """Refuse a client without a key in the header ``Authorization: Bearer KEY``."""
+    def check_bearer(self, request: HTTPConnection) -> None:
+        """Refuse a client without a key; see :func:`bearer`."""
         if not self.knows(bearer(request) or ""):
             headers = {"WWW-Authenticate": "Bearer"}
             raise Refused(401, "Incorrect API key provided", code="invalid_api_key", headers=headers)
@@ -119,6 +122,43 @@ class Gate:
             raise Refused(GONE, "the client has gone") from error
         finally:
             self._inside -= 1
+
+    @contextmanager
+    def speaking(self) -> Iterator[None]:
+        """Hold a place for a speaker, or raise Refused (429)."""
+        if self._live >= self.limits.live:
+            said = f"{self.limits.live} speakers are being heard: try again later"
+            raise Refused(429, said, headers={"Retry-After": "60"})
+        self._live += 1
+        try:
+            yield
+        finally:
+            self._live -= 1
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Hold a place for a reader, or raise Refused (429)."""
+        if self._readers >= self.limits.readers:
+            said = f"{self.limits.readers} readers are there: try again later"
+            raise Refused(429, said, headers={"Retry-After": "60"})
+        self._readers += 1
+        try:
+            yield
+        finally:
+            self._readers -= 1
+
+    @property
+    def connected(self) -> dict[str, int]:
+        """The speakers and readers that are there."""
+        return {"speakers": self._live, "readers": self._readers}
+
+    def check_page(self, connection: HTTPConnection) -> None:
+        """Refuse a browser's page of another server, which the rules for requests do not keep from a WebSocket."""
+        origin, known = connection.headers.get("origin"), self.limits.origin or []
+        if origin is None or origin in known or "*" in known:
+            return
+        if urlsplit(origin).netloc != connection.headers.get("host"):
+            raise Refused(403, "pages of other servers may not call: see --origin", code="origin_not_allowed")
 
     async def result(self, request: Request, job: Job) -> list[list[Hypothesis]]:
         """Wait for a job while the client does; what nobody waits for any more is not translated."""
@@ -167,10 +207,17 @@ class Gate:
                 raise DataError(str(error).replace(str(path), "file")) from error
 
 
-def bearer(request: Request) -> str | None:
-    """Return the key in the header ``Authorization: Bearer KEY``, None without one."""
+def bearer(request: HTTPConnection) -> str | None:
+    """Return the key in the header ``Authorization: Bearer KEY``, None without one.
+
+    A browser's WebSocket has no such header; as in OpenAI's protocol, its key is the name of a subprotocol.
+    """
     kind, _, key = request.headers.get("authorization", "").partition(" ")
-    return key.strip() if kind.lower() == "bearer" else None
+    if kind.lower() == "bearer":
+        return key.strip()
+    offered = request.headers.get("sec-websocket-protocol", "").split(",")
+    keys = [name.strip().removeprefix(KEY_PROTOCOL) for name in offered if name.strip().startswith(KEY_PROTOCOL)]
+    return unquote(keys[0]) if keys else None
 
 
 def limited(request: Request, most: int) -> Request:

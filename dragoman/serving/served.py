@@ -9,8 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
+from dragoman.commands.live_output import policy_of
 from dragoman.commands.loading import load_models
-from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
+from dragoman.commands.options import ModelOptions, PolicyOptions, SearchOptions, SoundOptions
 from dragoman.commands.searching import fitting, search_for, translation_options
 from dragoman.serving.batching import Batcher, Job, Row
 from dragoman.shared.errors import UsageError, shortened
@@ -18,12 +21,14 @@ from dragoman.shared.generator import Hypothesis
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.search.beam import BeamSearch
 from dragoman.shared.search.search import AnySearch
-from dragoman.shared.sound.speech_activity import rows_without_speech
+from dragoman.shared.sound.speech_activity import SpeechDetector, rows_without_speech
 from dragoman.shared.systems.inputs import chosen_languages, sound_rows
 from dragoman.shared.systems.model_folder import CONFIG, model_folder
 from dragoman.shared.systems.rows import translate_shown
 from dragoman.shared.systems.system import System
 from dragoman.shared.systems.timed import Part
+from dragoman.simultaneous.listening import Emission, Listener
+from dragoman.simultaneous.live_talk import LiveTalk
 
 #: The model that a client names to leave the choice to its task and languages.
 ANY = "auto"
@@ -70,6 +75,31 @@ class Task:
         pair = chosen_languages(source, target, codes=codes, side=self.system.output.side)
         return dict(zip(("source_language", "target_language"), pair, strict=True))
 
+    def answered(self, rows: Sequence[Row], batch_size: int) -> list[list[Hypothesis]]:
+        """Translate rows."""
+        return translate_shown(self.system, [dict(row) for row in rows], set(), self.search, batch_size=batch_size)
+
+
+class Hearing:
+    """A talk that one task hears while it is spoken; the rows are its chunks.
+
+    Args:
+        task: reads speech.
+        language: code of what it writes.
+        talk: that it hears.
+    """
+
+    def __init__(self, task: Task, language: str, talk: LiveTalk) -> None:
+        self.task, self.language, self.talk = task, language, talk
+
+    def answered(self, rows: Sequence[Row], batch_size: int) -> list[list[Emission]]:
+        """Hear chunks: ``sound``, and ``last``: whether the sentence ends after it, which is said in any case."""
+        return [self._heard(**row) for row in rows]
+
+    def _heard(self, sound: Tensor, last: bool) -> list[Emission]:
+        found = [*self.talk.hear(sound), *(self.talk.end() if last else ())]
+        return found if found or not last else [Emission("", 0.0, 0.0, last=True)]
+
 
 @dataclass(frozen=True, eq=False)
 class Served:
@@ -88,7 +118,7 @@ class Served:
     batcher: Batcher = field(repr=False)
 
     def submit(
-        self, task: Task, rows: Sequence[Row], heard: Callable[[int, list[Hypothesis]], None] | None = None
+        self, task: Task | Hearing, rows: Sequence[Row], heard: Callable[[int, list[Any]], None] | None = None
     ) -> Job:
         """Let rows wait for their turn; see :class:`Job`."""
         job = Job(task, rows, heard)
@@ -141,13 +171,18 @@ class Models:
         served: the models.
         sound: how recordings are divided.
         models: for the sizes of batches.
+        listening: what is written of a talk while it is spoken.
     """
 
-    def __init__(self, served: Sequence[Served], *, sound: SoundOptions, models: ModelOptions) -> None:
+    def __init__(
+        self, served: Sequence[Served], *, sound: SoundOptions, models: ModelOptions, listening: PolicyOptions
+    ) -> None:
         self.served = {one.name: one for one in served}
+        self.listening = listening
         options = translation_options((None, None), sound, models, speech=bool(self._tasks("speech")))
         self._maximum, self._segmenter = options["maximum_seconds"], options["segmenter"]
-        self._detector = None if sound.keep_silence else options["detector"]
+        self._hears: SpeechDetector = options["detector"]
+        self._detector = None if sound.keep_silence else self._hears
 
     @classmethod
     def load(
@@ -157,6 +192,7 @@ class Models:
         sound: SoundOptions,
         search: SearchOptions,
         models: ModelOptions,
+        listening: PolicyOptions,
         wait: float,
         observe: Callable[[str, int, float], None],
     ) -> Models:
@@ -167,6 +203,7 @@ class Models:
             sound: how recordings are divided.
             search: how outputs are found.
             models: the device, and further models of a search.
+            listening: what is written of a talk while it is spoken.
             wait: seconds that a row waits for others.
             observe: called with a model's name, rows and seconds after each batch.
 
@@ -184,11 +221,11 @@ class Models:
             loaded[name] = folder, tasks_of(name, system, search, models.writes)
         served = []
         for name, (folder, tasks) in loaded.items():
-            translate = partial(_translated, machine, models.batch_size)
+            translate = partial(_answered, machine, models.batch_size)
             batcher = Batcher(translate, rows=models.batch_size, wait=wait, observe=partial(observe, name))
             config = model_folder(folder) / CONFIG
             served.append(Served(name, tasks, int((config if config.exists() else folder).stat().st_mtime), batcher))
-        return cls(served, sound=sound, models=models)
+        return cls(served, sound=sound, models=models, listening=listening)
 
     @property
     def batchers(self) -> list[Batcher]:
@@ -231,6 +268,22 @@ class Models:
         kind = f"{'speech' if reads == 'speech' else 'text'} and writes a {text}"
         raise UsageError("; ".join(wrong) or f"no model{'' if name == ANY else f' called {name}'} reads {kind}")
 
+    def hearing(self, task: Task, languages: dict[str, str], pause: float | None = None) -> Hearing:
+        """Return what hears a talk from its beginning.
+
+        Args:
+            task: reads speech.
+            languages: of a row.
+            pause: seconds without speech that end a sentence; by default those of the server.
+
+        Raises:
+            UsageError: if it cannot write while it listens, or no sentence is shorter than the pause.
+        """
+        begin = partial(Listener, task.system, policy_of(self.listening), search=task.search, **languages)
+        pause = self.listening.pause if pause is None else pause
+        talk = LiveTalk(begin, detector=self._hears, maximum_seconds=self._maximum, pause=pause)
+        return Hearing(task, languages[f"{task.system.output.side}_language"], talk)
+
     def parts_of_sound(self, path: Path, languages: dict[str, str]) -> list[Part]:
         """Return the segments of a recording, without hypotheses yet; those without speech are marked.
 
@@ -242,6 +295,6 @@ class Models:
         return [Part(row | languages, silent=number in silent) for number, row in enumerate(rows)]
 
 
-def _translated(machine: Machine, batch_size: int, task: Task, rows: list[Row]) -> list[list[Hypothesis]]:
+def _answered(machine: Machine, batch_size: int, how: Task | Hearing, rows: list[Row]) -> list[list[Any]]:
     with machine.autocast():
-        return translate_shown(task.system, [dict(row) for row in rows], set(), task.search, batch_size=batch_size)
+        return how.answered(rows, batch_size)

@@ -9,18 +9,26 @@ from types import FrameType
 from typing import Any
 
 from dragoman.commands.endings import warn
-from dragoman.commands.options import ModelOptions, SearchOptions, ServingOptions, SoundOptions
+from dragoman.commands.options import ModelOptions, PolicyOptions, SearchOptions, ServingOptions, SoundOptions
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.stopping import noticed
 from dragoman.shared.sound.segmentation import check_segmenter
 from dragoman.shared.sound.speech_activity import check_detector
 
+#: Bytes of an event that a live client sends: some 16 seconds of sound.
+_EVENT = 1 << 20
 #: Addresses that no other machine reaches.
 _OWN = ("127.0.0.1", "::1", "localhost")
 
 
 def serve_models(
-    words: list[str], *, serving: ServingOptions, sound: SoundOptions, search: SearchOptions, models: ModelOptions
+    words: list[str],
+    *,
+    serving: ServingOptions,
+    sound: SoundOptions,
+    listening: PolicyOptions,
+    search: SearchOptions,
+    models: ModelOptions,
 ) -> None:
     """Load models and answer requests; SIGTERM and Ctrl-C let those in flight be answered first.
 
@@ -28,6 +36,7 @@ def serve_models(
         words: model folders, as FOLDER or NAME=FOLDER.
         serving: the address, the keys and the limits.
         sound: how recordings are divided.
+        listening: what is written of a speaker who is heard live.
         search: how outputs are found.
         models: the device, and further models of a search.
 
@@ -36,7 +45,7 @@ def serve_models(
         UsageError: if options do not fit together, or the extra ``serve`` is not installed.
     """
     found = [find_spec("fastapi"), find_spec("uvicorn"), find_spec("python_multipart"), find_spec("prometheus_client")]
-    if None in found:
+    if None in [*found, find_spec("websockets"), find_spec("pydantic")]:
         raise UsageError("dragoman serve needs further packages: pip install 'dragoman[serve]'")
     import uvicorn
 
@@ -51,7 +60,7 @@ def serve_models(
     with bound(serving.host, serving.port) as place:
         counters = Counters()
         wait = serving.batch_wait / 1000
-        options: dict[str, Any] = {"sound": sound, "search": search, "models": models}
+        options: dict[str, Any] = {"sound": sound, "search": search, "models": models, "listening": listening}
         loaded = Models.load(words, wait=wait, observe=counters.translated, **options)
         app = application(loaded, counters, serving, keys=keys)
         if keys is None and serving.host not in _OWN:
@@ -76,6 +85,8 @@ def serve_models(
             server_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=patience,
+            ws="websockets-sansio",
+            ws_max_size=_EVENT,
         )
         try:
             Announced(config).run(sockets=[place])

@@ -11,13 +11,12 @@ Legend: N samples, L tokens, S encoder states.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,9 +30,6 @@ from dragoman.shared.nn.translator import MEMORY, FieldEncoder
 from dragoman.shared.padded import Padded
 from dragoman.shared.search.search import AnySearch, Search, ruled
 from dragoman.shared.sound.audio import SAMPLE_RATE, samples
-from dragoman.shared.sound.pauses import FRAME, spoken
-from dragoman.shared.sound.speech_activity import SpeechDetector, speech_detector
-from dragoman.shared.sound.speech_spans import MARGIN
 from dragoman.shared.systems.inputs import chosen_languages
 from dragoman.shared.systems.system import System
 from dragoman.shared.text import languages
@@ -41,9 +37,6 @@ from dragoman.shared.text.units import is_inside
 
 #: Seconds that are heard before anything is translated: shorter sound may be less than one frame of a front end.
 LEAST = 0.1
-
-#: Samples of earlier sound (10 s) with whose levels speech is told from its background.
-_CONTEXT = 10 * SAMPLE_RATE
 
 
 @dataclass(frozen=True)
@@ -56,12 +49,16 @@ class Emission:
         elapsed: seconds from the beginning of the sound until the words were there, computing included, if the sound
             came in as it was spoken.
         last: whether the sentence ends here: the next emission begins another one.
+        start: when the sentence began, in seconds from the beginning of the sound.
+        end: up to where it has been heard.
     """
 
     text: str
     heard: float
     elapsed: float
     last: bool = False
+    start: float = 0.0
+    end: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -197,7 +194,8 @@ class Listener:
             with evaluating(self.system), torch.inference_mode(), self.system.autocast():
                 self._write(last=last)
         self.clock = max(self.clock, self.heard) + time.perf_counter() - began
-        return Emission(self.text.removeprefix(before), self.heard, self.clock, last)
+        text, end = self.text.removeprefix(before), len(self.waveform) / SAMPLE_RATE
+        return Emission(text, self.heard, self.clock, last, end=end)
 
     def _write(self, *, last: bool) -> None:
         batch = self._heard()
@@ -277,85 +275,3 @@ class Listener:
         weights = model.attention(self._prefix(tokens), encoding, layer=layer)[0].mean(0)
         # The state after a token is the one that the next token is generated from.
         return weights[len(weights) - len(tokens) - 1 : -1]
-
-
-def listen(
-    begin: Callable[[], Listener],
-    chunks: Iterable[Tensor],
-    *,
-    detector: SpeechDetector | None = None,
-    maximum_seconds: float = 20.0,
-    pause: float = 0.6,
-) -> Iterator[Emission]:
-    """Translate a recording of any length while it is heard; yield what is written after each chunk with speech.
-
-    A sentence ends where nobody speaks for a while, or when it is too long for the model; the next one is translated by
-    itself. Silence before and after a sentence is not shown to the model, which may never have heard any.
-
-    Args:
-        begin: makes the listener of a sentence: ``partial(Listener, system, policy)``.
-        chunks: waveforms (N,) float32 in [-1, 1] at 16 kHz, one after the other.
-        detector: tells whether somebody begins to speak; by default the best that is installed.
-        maximum_seconds: what a sentence lasts at most, but for the rest of its last chunk.
-        pause: seconds without speech that end a sentence.
-
-    Raises:
-        DataError: as :meth:`Listener.hear`.
-        UsageError: as :class:`Listener`, or if a number is not positive.
-    """
-    if not 0 < pause < maximum_seconds:
-        raise UsageError(f"need 0 < pause < maximum_seconds, not {pause} and {maximum_seconds}")
-    detector = detector or speech_detector()
-    listener = begin()
-    before, sound = torch.zeros(0), torch.zeros(0)  # of the sentence, with the silence around it; and what was before
-    total = first = shown = 0  # samples of all sound; of ``sound``, before the sentence, and those that were shown
-    for chunk in chunks:
-        total += len(chunk)
-        sound = torch.cat([sound, chunk.float().cpu()])
-        last = True
-        while last:  # a chunk may hold several ends
-            if not listener.chunks and not detector.has_speech(sound.numpy()):
-                before, sound = _kept(before, sound, samples(pause))
-                break
-            start, end, last = _sentence(before, sound, pause)
-            if not listener.chunks:
-                first = shown = start
-            end = max(shown, end)
-            last = last or end - first >= samples(maximum_seconds)
-            if last or end > shown:
-                yield listener.hear(sound[shown:end], last=last, arrived=total / SAMPLE_RATE)
-            shown = end
-            if last:
-                before, sound = _kept(before, sound, len(sound) - end)
-                clock, listener = listener.clock, begin()
-                listener.clock = clock
-    if listener.chunks:
-        yield listener.hear(sound[shown:shown], last=True, arrived=total / SAMPLE_RATE)
-
-
-def _kept(before: Tensor, sound: Tensor, samples: int) -> tuple[Tensor, Tensor]:
-    """Keep the last samples of a sound, and append the others to what was before it, of which the end is kept."""
-    cut = max(0, len(sound) - samples)
-    return torch.cat([before, sound[:cut]])[-_CONTEXT:], sound[cut:]
-
-
-def _sentence(before: Tensor, sound: Tensor, pause: float) -> tuple[int, int, bool]:
-    """Find the first speech in a sound: its first sample, the one behind its last, and whether a pause follows.
-
-    Args:
-        before: what was heard before, with whose levels the sound's are compared.
-        sound: (N,).
-        pause: seconds of the shortest pause.
-    """
-    size = samples(FRAME)
-    passed = len(before) // size
-    speech = spoken(torch.cat([before[len(before) - passed * size :], sound]).numpy())[passed:]
-    (loud,) = speech.nonzero()
-    if not len(loud):
-        return 0, len(sound), False
-    silent = np.diff(loud, append=len(speech)) - 1  # frames behind each loud one
-    (pauses,) = (silent >= round(pause / FRAME)).nonzero()
-    last = loud[pauses[0]] if len(pauses) else loud[-1]
-    margin = round(MARGIN / FRAME)
-    begin, end = max(0, int(loud[0]) - margin), int(last) + 1 + margin
-    return begin * size, min(end * size, len(sound)), bool(len(pauses))

@@ -1,7 +1,8 @@
 // The page of `dragoman serve`: texts by LibreTranslate's routes, recordings by OpenAI's, as streams.
 
-const at = (id) => document.getElementById(id);
-const names = new Intl.DisplayNames(["en"], { type: "language", fallback: "code" });
+import { at, choices, named } from "./common.js";
+import { Speaker, copy } from "./live.js";
+
 let key = "";
 let models = [];
 let languages = [];
@@ -28,20 +29,6 @@ function tell(error) {
   const told = error instanceof Failed || !(error instanceof TypeError) ? error.message : "The server cannot be reached.";
   at("problem").textContent = error.name === "AbortError" ? "" : told;
   at("problem").hidden = !at("problem").textContent;
-}
-
-function named(code) {
-  try {
-    return names.of(code);
-  } catch {
-    return code; // one of a model's own
-  }
-}
-
-function choices(select, pairs) {
-  const before = select.value;
-  select.replaceChildren(...pairs.map(([value, label]) => new Option(label, value)));
-  if (pairs.some(([value]) => value === before)) select.value = before;
 }
 
 // -- what the server has ------------------------------------------------------
@@ -83,6 +70,7 @@ function showTasks() {
     return task.target_languages.map((code) => [JSON.stringify([task.model, code]), `${named(code)}${of}`]);
   }));
   showSpoken();
+  showLive();
 }
 
 function showSpoken() {
@@ -270,6 +258,75 @@ async function record() {
   }
 }
 
+// -- live ---------------------------------------------------------------------
+
+let speaker = null;
+
+function showLive() {
+  const tasks = speechTasks().filter(({ writes }) => writes === "translation");
+  const found = [...new Set(tasks.map(({ model }) => model))];
+  at("live").hidden = !found.length;
+  choices(at("live-model"), found.map((name) => [name, name]));
+  at("live-model").parentElement.hidden = found.length < 2;
+  showLiveLanguages();
+}
+
+function showLiveLanguages() {
+  const tasks = speechTasks().filter(({ model }) => model === at("live-model").value);
+  if (!tasks.length) return;
+  choices(at("live-spoken"), [...new Set(tasks.flatMap((task) => task.source_languages))].map((code) => [code, named(code)]));
+  const boxes = tasks.flatMap((task) =>
+    task.writes === "transcript" ? [["transcript", "What is said"]] : task.target_languages.map((code) => [code, named(code)]));
+  at("live-languages").replaceChildren(at("live-languages").querySelector("legend"), ...boxes.map(([value, text], number) => {
+    const label = document.createElement("label");
+    const box = Object.assign(document.createElement("input"), { type: "checkbox", value, checked: !number });
+    label.append(box, ` ${text}`);
+    return label;
+  }));
+}
+
+function ended(message) {
+  speaker = null;
+  at("speak").textContent = "Start speaking";
+  at("live-state").textContent = message ? "" : "The room stays open for an hour.";
+  if (message) tell(new Failed(0, message));
+}
+
+async function speak() {
+  if (speaker) {
+    at("live-state").textContent = "The last sentence is being written…";
+    speaker.stop();
+    return;
+  }
+  tell(new Failed(0, ""));
+  const wanted = [...at("live-languages").querySelectorAll("input:checked")].map(({ value }) => value);
+  const languages = wanted.filter((value) => value !== "transcript");
+  if (!languages.length) return tell(new Failed(0, "Choose a language to translate into."));
+  at("live-lines").textContent = "";
+  at("live-lines").lang = languages[0];
+  at("copied").textContent = "";
+  const told = {
+    room({ address }) {
+      at("room").href = at("room").textContent = new URL(address, location.href).href;
+      at("room-row").hidden = false;
+      at("live-state").textContent = "Live";
+    },
+    text(delta) {
+      at("live-lines").append(delta);
+      at("live-lines").scrollTop = at("live-lines").scrollHeight;
+    },
+    ended,
+  };
+  speaker = new Speaker({ model: at("live-model").value, languages, transcript: wanted.includes("transcript"), language: at("live-spoken").value, key, told });
+  at("speak").textContent = "Stop speaking";
+  at("live-state").textContent = "Connecting…";
+  try {
+    await speaker.start();
+  } catch (error) {
+    speaker.end(`The microphone cannot be used: ${error.message}`);
+  }
+}
+
 // -- hands --------------------------------------------------------------------
 
 function submitted(form, act) {
@@ -285,6 +342,9 @@ submitted(at("door"), () => {
 });
 submitted(at("text").querySelector("form"), translate);
 submitted(at("speech").querySelector("form"), write);
+submitted(at("live").querySelector("form"), speak);
+at("live-model").addEventListener("change", showLiveLanguages);
+at("copy-room").addEventListener("click", () => copy(at("room").href));
 at("words").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) at("text").querySelector("form").requestSubmit();
 });

@@ -11,7 +11,7 @@ pytest.importorskip("httpx2")
 
 from fastapi.testclient import TestClient
 
-from dragoman.commands.options import ModelOptions, SearchOptions, ServingOptions, SoundOptions
+from dragoman.commands.options import ModelOptions, PolicyOptions, SearchOptions, ServingOptions, SoundOptions
 from dragoman.serving.app import application
 from dragoman.serving.counters import Counters
 from dragoman.serving.served import Models
@@ -45,6 +45,7 @@ def made(talk_model):
             "sound": SoundOptions(keep_silence=keep_silence, maximum_seconds=1.0),
             "search": SearchOptions(beam=3, maximum_length_extra=12),
             "models": ModelOptions(device="cpu"),
+            "listening": PolicyOptions(chunk=0.2, pause=0.3),
         }
         words = [f"text={small.GOLDEN}", f"talks={talk_model}"] if words is None else words
         models = Models.load(words, wait=wait, observe=counters.translated, **options)
@@ -84,8 +85,10 @@ def serving(made):
             thread.start()
             while not server.started:
                 assert thread.is_alive()
-            yield f"http://127.0.0.1:{place.getsockname()[1]}"
-            server.should_exit = True
-            thread.join(60)
+            try:
+                yield f"http://127.0.0.1:{place.getsockname()[1]}"
+            finally:
+                server.should_exit = True
+                thread.join(60)
 
     return start

@@ -9,6 +9,7 @@ import pytest
 import soundfile
 
 from tests.dragoman.serving.test_openai import sent
+from tests.dragoman.serving.test_realtime import pcm
 
 uvicorn = pytest.importorskip("uvicorn")
 httpx = pytest.importorskip("httpx2")
@@ -23,7 +24,7 @@ expect = playwright.expect
 @pytest.fixture(scope="module")
 def talk(tmp_path_factory):
     path = tmp_path_factory.mktemp("sound") / "talk.wav"
-    soundfile.write(path, np.random.default_rng(1).normal(0, 0.1, int(2.3 * 16000)), 16000)
+    soundfile.write(path, np.frombuffer(pcm(2.3), "<i2"), 24000)
     return path
 
 
@@ -102,6 +103,44 @@ def test_what_the_microphone_hears_is_written(opened, address):
     page.get_by_role("button", name="Write subtitles").click()
     page.locator("#downloads").wait_for()
     assert page.locator("#cues li").count() >= 1
+
+
+def test_a_speaker_is_read_in_a_room(opened, address):
+    page = opened(address)
+    for name in ("German", "What is said"):
+        page.get_by_label(name, exact=True).check()
+    page.get_by_role("button", name="Start speaking").click()
+    page.locator("#room").wait_for()
+    expect(page.locator("#live-lines")).not_to_be_empty()
+    room = page.locator("#room").get_attribute("href")
+    reader = opened(room, locale="de-DE")
+    expect(reader.locator("#lines p").nth(1)).not_to_be_empty()
+    expect(reader.locator("#state")).to_have_text("Live")
+    assert reader.locator("#lines").get_attribute("lang") == "de"
+    page.get_by_role("button", name="Stop speaking").click()
+    expect(reader.locator("#state")).to_have_text("The speaker has left.")
+    expect(page.locator("#live-state")).to_have_text("The room stays open for an hour.")
+    client = httpx.Client(timeout=60)
+    german = client.get(f"{room}/text?track=de").text.splitlines()
+    assert [text for text in reader.locator("#lines p").all_inner_texts() if text] == german
+    assert page.locator("#live-lines").inner_text() == " ".join(german)
+    reader.get_by_label("Language").select_option(label="English (spoken)")  # by one who comes late
+    expect(reader.locator("#lines p").nth(1)).not_to_be_empty()
+    spoken = client.get(f"{room}/text?track=transcript").text.splitlines()
+    assert [text for text in reader.locator("#lines p").all_inner_texts() if text] == spoken != german
+    with reader.expect_download() as download:
+        reader.get_by_role("link", name="SRT").click()
+    assert download.value.suggested_filename == "transcript.srt"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_room_fits_and_can_be_enlarged(opened, address, width, scheme, tmp_path):
+    page = opened(f"{address}/rooms/none", viewport={"width": width, "height": 844}, color_scheme=scheme)
+    expect(page.get_by_role("alert")).to_have_text("There is no such room, or it has been closed.")
+    page.get_by_role("button", name="Larger letters").click()
+    assert page.locator("#lines").evaluate("lines => parseFloat(getComputedStyle(lines).fontSize)") > 30
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_server_with_keys_asks_for_one(opened, serving):

@@ -1,5 +1,6 @@
 """A server at a port: both protocols' own clients talk to it, and it ends when it is told to."""
 
+import base64
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ import pytest
 from tests import small
 from tests.conftest import IMPORT_PATH
 from tests.dragoman.serving.test_libretranslate import SEARCH, figure
+from tests.dragoman.serving.test_realtime import pcm, streamed
 
 uvicorn = pytest.importorskip("uvicorn")
 openai = pytest.importorskip("openai")
@@ -48,6 +50,25 @@ def test_a_client_of_libretranslate(address):
         client.translate("one two", "en", "fr")
     with pytest.raises(urllib.error.HTTPError, match="403"):
         libretranslatepy.LibreTranslateAPI(address, "let me out").translate("one two", "en", "de")
+
+
+def test_a_client_of_openai_who_is_heard_live(address, talk_model):
+    data = pcm(0.9)
+    client = openai.OpenAI(base_url=f"{address}/v1", api_key="let me in", max_retries=0)
+    with client.realtime.translations.connect(model="talks", extra_query={"language": "en"}) as connection:
+        assert connection.recv().session.audio.output.language == "de"
+        connection.session.input_audio_buffer.append(audio=base64.b64encode(data).decode())
+        connection.session.close()
+        heard = [event for event in connection if event.type == "session.output_transcript.delta"]
+    assert ["".join(event.delta for event in heard)] == streamed(talk_model, data)
+    query = {"intent": "transcription", "language": "en"}
+    with client.realtime.connect(model="talks", extra_query=query) as connection:
+        assert connection.recv().session.type == "transcription"
+        connection.input_audio_buffer.append(audio=base64.b64encode(data).decode())
+        connection.input_audio_buffer.commit()
+        while (event := connection.recv()).type != "conversation.item.input_audio_transcription.completed":
+            assert event.type != "error", event
+    assert [event.transcript] == streamed(talk_model, data, writes="transcript")
 
 
 def test_a_client_of_openai(address, dragoman, talk_model, tmp_path, write_sound):

@@ -15,7 +15,8 @@ from dragoman.shared.batch import Batch
 from dragoman.shared.generator import next_scores
 from dragoman.shared.padded import Padded
 from dragoman.shared.sound.audio import SAMPLE_RATE
-from dragoman.simultaneous.listening import EncodesOnce, Guess, Listener, listen
+from dragoman.simultaneous.listening import EncodesOnce, Guess, Listener
+from dragoman.simultaneous.live_talk import LiveTalk, listen
 from dragoman.simultaneous.policies import AlignAtt, Hold, LocalAgreement, WaitK
 from tests.small import GOLDEN, refuses
 
@@ -304,6 +305,9 @@ def test_pauses_end_sentences_and_silence_is_not_shown(scripted):
     assert texts == "one two three\none two three\n"
     assert all(early.heard <= late.heard for early, late in itertools.pairwise(found))
     assert min(emission.heard for emission in found) == pytest.approx(0.6)  # nothing before somebody speaks
+    spans = [(emission.start, emission.end) for emission in found if emission.last]
+    assert np.array(spans) == pytest.approx(np.array([(0.5, 1.0), (1.5, 1.8)]), abs=0.11)
+    assert all(emission.start < emission.end <= emission.heard for emission in found)
     assert max(shown) <= 6  # chunks of silence are not translated
 
 
@@ -351,6 +355,17 @@ def test_a_chunk_may_hold_ends_of_sentences(scripted):
     for size in (len(sound), 20000, 1600):
         found = list(listen(begin, sound.split(size), detector=Loud(), pause=0.4))
         assert [emission.text for emission in found if emission.last] == ["one"] * 3
+
+
+def test_a_speaker_may_end_a_sentence(scripted):
+    system, _ = scripted(*["one two"] * 20)
+    talk = LiveTalk(partial(Listener, system, Hold(tokens=9)), detector=Loud(), pause=0.4)
+    first = [*talk.hear(noise(0.5)), *talk.end()]
+    assert [(emission.text, emission.last) for emission in first] == [("", False), ("one two", True)]
+    assert [*talk.end()] == []  # there is none
+    second = [*talk.hear(noise(0.3)), *talk.end()]
+    assert second[-1].text == "one two" and second[-1].last
+    assert (second[-1].start, second[-1].end) == pytest.approx((0.5, 0.8))
 
 
 def test_a_sentence_ends_when_it_is_too_long(scripted):

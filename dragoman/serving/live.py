@@ -1,0 +1,130 @@
+"""A speaker who is heard live: the sound that has arrived goes to the models, their words to whoever waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from dragoman.serving.served import Hearing, Models
+from dragoman.shared.sound.audio import SAMPLE_RATE, samples
+from dragoman.shared.text.languages import spaced
+from dragoman.simultaneous.listening import Emission
+
+#: Seconds of sound that may wait to be heard; a client that sends more has to wait.
+BACKLOG = 30.0
+#: What is told of each emission: the name of the hearing, and the emission.
+Tell = Callable[[str, Emission], Awaitable[None]]
+
+
+class Running:
+    """The text of one emission after the other, with a space between sentences where the language has spaces.
+
+    Args:
+        language: code.
+    """
+
+    def __init__(self, language: str) -> None:
+        self._space = " " if spaced(language) else ""
+        self._begun = self._within = False
+
+    def added(self, emission: Emission) -> str:
+        """Return what an emission adds."""
+        text = emission.text
+        if text and not self._within:
+            text = (self._space if self._begun else "") + text.lstrip()
+        self._begun = self._begun or bool(text)
+        self._within = (self._within or bool(text)) and not emission.last
+        return text
+
+
+class Live:
+    """One speaker, whom one or more hearings hear together; what a slow machine has not heard yet is heard at once.
+
+    Args:
+        models: whose threads do the work.
+        hearings: by name.
+        tell: called with what each of them writes.
+        offset: seconds that the speaker has been heard before.
+    """
+
+    def __init__(self, models: Models, hearings: Mapping[str, Hearing], tell: Tell, *, offset: float = 0.0) -> None:
+        self._models, self._hearings, self._tell, self._offset = models, dict(hearings), tell, offset
+        self._sound: list[Tensor] = []
+        self._ends = self._over = False
+        self._changed = asyncio.Event()
+        self._taken = asyncio.Event()
+        self.heard = offset
+        self.work = asyncio.create_task(self._hear())
+
+    async def add(self, sound: Tensor) -> None:
+        """Take the next samples, (N,) at 16 kHz, once there is room for them.
+
+        Raises:
+            Exception: whatever ended the work.
+        """
+        while self._seconds() > BACKLOG and not self.work.done():
+            self._taken.clear()
+            waiting = asyncio.ensure_future(self._taken.wait())
+            await asyncio.wait([waiting, self.work], return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+        self._check()
+        self._sound.append(sound)
+        self._changed.set()
+
+    def clear(self) -> None:
+        """Forget the sound that has not been heard yet."""
+        self._sound.clear()
+
+    async def finish(self) -> None:
+        """End the sentence, and wait until all has been written.
+
+        Raises:
+            Exception: whatever ended the work.
+        """
+        self._ends = self._over = True
+        self._changed.set()
+        await self.work
+
+    def _check(self) -> None:
+        if self.work.done() and not self.work.cancelled():
+            self.work.result()
+
+    def _seconds(self) -> float:
+        return sum(len(sound) for sound in self._sound) / SAMPLE_RATE
+
+    async def _hear(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if not self._ends and self._seconds() < self._models.listening.chunk:
+                continue
+            sound = torch.cat([torch.zeros(0), *self._sound])
+            last, over = self._ends, self._over
+            self._sound, self._ends = [], False
+            self._taken.set()
+            # A sentence cannot be longer than the model's, whatever has piled up.
+            pieces = sound.split(samples(self._models.listening.chunk * 4)) or (sound,)
+            for number, piece in enumerate(pieces):
+                self.heard += len(piece) / SAMPLE_RATE
+                await self._write(piece, last=last and number == len(pieces) - 1)
+            if over:
+                return
+
+    async def _write(self, sound: Tensor, *, last: bool) -> None:
+        jobs = {}
+        try:
+            for name, one in self._hearings.items():
+                row = {"sound": sound, "last": last}
+                jobs[name] = self._models.served[one.task.model].submit(one, [row])
+            for name, job in jobs.items():
+                [emissions] = await asyncio.wrap_future(job.future)
+                for emission in emissions:
+                    times = {key: getattr(emission, key) + self._offset for key in ("heard", "start", "end")}
+                    await self._tell(name, replace(emission, **times))
+        finally:
+            for job in jobs.values():
+                job.future.cancel()
