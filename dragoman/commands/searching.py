@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dragoman.commands.input_files import lines
+from dragoman.commands.judging import OF_SENTENCES, ExpectedMetric, OtherModel
 from dragoman.commands.options import ChoosingOptions, ModelOptions, SearchOptions, SoundOptions
 from dragoman.shared.errors import DataError, UsageError, check_number
-from dragoman.shared.evaluation.judging import OF_SENTENCES, ExpectedMetric, OtherModel
 from dragoman.shared.search import (
     AllowedTokens,
     AnySearch,

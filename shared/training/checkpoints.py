@@ -18,7 +18,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,12 +180,14 @@ class Checkpoints(Checked):
         self.keep = Choice.read(keep)
         self.every = every
 
-    def save(self, folder: Path, objective: nn.Module, training: dict[str, Any], meta: dict[str, Any]) -> None:
+    def save(
+        self, folder: Path, state: Mapping[str, torch.Tensor], training: dict[str, Any], meta: dict[str, Any]
+    ) -> None:
         """Write a checkpoint below ``folder``, then delete those that need not be kept.
 
         Args:
             folder: where the checkpoints of the phase stand.
-            objective: whose tensors are kept.
+            state: the objective's tensors, with its parameters themselves (``state_dict(keep_vars=True)``).
             training: plain data and tensors that ``Checkpoint.training`` gives back.
             meta: ``update``, ``score`` (higher is better, or None), whether it is ``interim``, and anything else that
                 JSON can hold.
@@ -196,7 +198,7 @@ class Checkpoints(Checked):
         place = folder / f"{meta['update']:08d}"
         try:
             with replaced_folder(place) as temporary:
-                learning, frozen = _divided(objective)
+                learning, frozen = _divided(state)
                 save_file(learning, temporary / _LEARNING)
                 if frozen:
                     _save_frozen(frozen, temporary / _FROZEN, list_checkpoints(folder))
@@ -246,11 +248,10 @@ def load_objective(objective: nn.Module, checkpoint: Checkpoint) -> None:
     load_exactly(objective, checkpoint.tensors(), str(checkpoint.folder / _LEARNING))
 
 
-def _divided(objective: nn.Module) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """Return the tensors of an objective: those that learn, with the buffers, and the frozen parameters."""
-    state = objective.state_dict(keep_vars=True)
+def _divided(state: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """Return the tensors that learn, with the buffers, and the frozen parameters."""
     frozen = {name for name, t in state.items() if isinstance(t, nn.Parameter) and not t.requires_grad}
-    tensors = contiguous(state)
+    tensors = contiguous(dict(state))
     return {n: t for n, t in tensors.items() if n not in frozen}, {n: t for n, t in tensors.items() if n in frozen}
 
 

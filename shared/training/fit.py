@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from rich.progress import Progress, TaskID
@@ -22,7 +22,7 @@ from rich.progress import Progress, TaskID
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.stream import Stream
-from dragoman.shared.errors import DataError
+from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.files import replaced_folder
 from dragoman.shared.machine.processes import barrier, gather, join, on_main, wrap
 from dragoman.shared.machine.progress import progress_bar
@@ -47,6 +47,9 @@ from dragoman.shared.training.sizes import check_accumulation, training_bytes
 from dragoman.shared.training.tracking import Tracker, Trackers, check_libraries, check_trackers
 from dragoman.shared.training.update import Learner, same_randomness_after, try_largest
 from dragoman.shared.training.validation import Validation
+
+if TYPE_CHECKING:
+    from dragoman.shared.training.fsdp import Shards
 
 REPORT_EVERY = 25
 
@@ -164,10 +167,14 @@ class Fit(Phase):
 
         Raises:
             DataError: if a loss or gradient was not finite, if data cannot be read or a checkpoint not be written.
+            UsageError: if settings do not fit together.
             Interrupted: after Ctrl-C or SIGTERM, when a checkpoint is written.
         """
         join(workspace)
         device = torch.device(workspace.device)
+        divides = workspace.sharding == "fsdp" and workspace.world > 1
+        if divides and self.passes == "auto":
+            raise UsageError("passes: auto tries a whole model: with sharding, give a number")
         prepare_process(device)
         self.objective.check_streams([stream.name for stream in self.streams])
         if self.validation is not None:
@@ -224,10 +231,12 @@ class Fit(Phase):
             shared = f", each process with the batches of {parts}" if (parts := len(loader.ranks)) > 1 else ""
             workspace.log.info("%s: going on after update %d%s", workspace.phase, position.update, shared)
         scheduled = Scheduled(objective, self.scheduled)
-        learner = Learner(objective, wrap(objective, workspace), optimizer, self.max_grad_norm, scheduled, scaler)
+        shards = _divided(objective, optimizer, workspace) if divides else None
+        model = objective if shards else wrap(objective, workspace)
+        learner = Learner(objective, model, optimizer, self.max_grad_norm, scheduled, scaler, shards)
         now = max(position.update, 1)
         learner.at(now, self.schedule(now))  # for a validation that is still due
-        if device.type == "cuda" and position.update == 0 and self.passes != "auto":
+        if device.type == "cuda" and position.update == 0 and self.passes != "auto" and not divides:
             try_largest(objective, self.optimizer, loader, workspace)
         history.cut(position.update)
         self._go_further(position, updates, history, workspace)
@@ -330,14 +339,13 @@ class Fit(Phase):
         workspace, position = running.workspace, running.position
         _check_finite(running)
         learner = running.learner
-        training = training_state(
-            learner.optimizer, learner.scaler, position, running.planned, running.meter, workspace
-        )
+        state, moments = learner.state()
+        training = training_state(moments, learner.scaler, position, running.planned, running.meter, workspace)
         if workspace.main:
             meta = {"update": position.update, "epoch": position.epoch, "score": score, "interim": interim}
             meta |= {"adapter_scale": self.optimizer.adapter_scale}
             running.history.sync()
-            self.checkpoints.save(workspace.folder / "checkpoints", learner.objective, training, meta)
+            self.checkpoints.save(workspace.folder / "checkpoints", state, training, meta)
             workspace.keep_time()
         barrier(workspace)
 
@@ -347,7 +355,7 @@ class Fit(Phase):
         validation, objective = self.validation, running.learner.objective
         assert validation is not None
         try:
-            with running.stop.at_once(), same_randomness_after(workspace):
+            with running.stop.at_once(), same_randomness_after(workspace), running.learner.whole():
                 torch.manual_seed(workspace.seed)  # masks that an objective draws are the same in each validation
                 with torch.compiler.set_stance("force_eager"):  # a search would fill the cache with odd sizes
                     stream = validation.chosen(self.streams)
@@ -377,6 +385,13 @@ class Fit(Phase):
                 validation.patience,
             )
         return score
+
+
+def _divided(objective: Objective, optimizer: torch.optim.Optimizer, workspace: Workspace) -> Shards:
+    from dragoman.shared.training.fsdp import Shards  # a third of a second, which other runs need not wait
+
+    workspace.log.info("%s: %d processes share parameters, gradients and moments", workspace.phase, workspace.world)
+    return Shards(objective, optimizer, workspace)
 
 
 def _steps(loader: Loader, position: Position) -> Generator[list[Batch], None, None]:

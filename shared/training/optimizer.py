@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -155,7 +156,9 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float, update: int
         group["lr"] = rate * group["multiplier"]
 
 
-def clip_gradient(optimizer: torch.optim.Optimizer, maximum: float) -> Tensor:
+def clip_gradient(
+    optimizer: torch.optim.Optimizer, maximum: float, joined: Callable[[Tensor], Tensor] | None = None
+) -> Tensor:
     """Clip the gradient of all parameters that learn, as one vector.
 
     Frozen ones (multiplier 0) lose theirs: it belongs to no norm, and the optimiser passes them by. On a GPU the fused
@@ -164,6 +167,7 @@ def clip_gradient(optimizer: torch.optim.Optimizer, maximum: float) -> Tensor:
     Args:
         optimizer: what :meth:`Adam.build` has made.
         maximum: the largest norm; 0 for no clipping.
+        joined: given the norm of this process's share, returns that of the whole.
 
     Returns:
         The norm before clipping, a scalar.
@@ -176,6 +180,8 @@ def clip_gradient(optimizer: torch.optim.Optimizer, maximum: float) -> Tensor:
             for parameter in group["params"]:
                 parameter.grad = None
     norm = nn.utils.get_total_norm([parameter.grad for parameter in learning if parameter.grad is not None])
+    if joined is not None:
+        norm = joined(norm)
     if maximum and norm.is_cuda and optimizer.defaults.get("fused"):
         optimizer.grad_scale = ((norm + _SMALL) / maximum).clamp(min=1.0)  # type: ignore[attr-defined]
     elif maximum:

@@ -43,14 +43,14 @@ def planned_for(training: dict[str, Any] | None, workspace: Workspace) -> int:
 
 
 def training_state(
-    optimizer: torch.optim.Optimizer,
+    optimizer: dict[str, Any],
     scaler: GradScaler,
     position: Position,
     planned: int,
     meter: Meter,
     workspace: Workspace,
 ) -> dict[str, Any]:
-    """Return what :func:`restore` reads; all processes call it together."""
+    """Return what :func:`restore` reads, the optimiser's state among it; all processes call it together."""
     on_gpu = workspace.device.startswith("cuda")
     of_rank = {
         "cpu": torch.get_rng_state(),
@@ -58,7 +58,7 @@ def training_state(
         "meter": meter.state(),
     }
     return {
-        "optimizer": optimizer.state_dict(),
+        "optimizer": optimizer,
         "scaler": scaler.state_dict(),
         "position": vars(position),
         "planned": planned,

@@ -7,8 +7,9 @@ before clipping. The device is not waited for, unless an objective does so (wher
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,9 @@ from dragoman.shared.training.loss_scale import hopeless
 from dragoman.shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
 from dragoman.shared.training.scheduled import Scheduled
 
+if TYPE_CHECKING:
+    from dragoman.shared.training.fsdp import Shards
+
 
 @dataclass(frozen=True)
 class Learner:
@@ -35,12 +39,13 @@ class Learner:
 
     Attributes:
         objective: what is trained.
-        model: the objective, in DDP if there are several processes.
+        model: the objective, in DDP if there are several processes, unless they share it.
         optimizer: of the objective's parameters.
         max_grad_norm: the norm that the whole gradient is clipped to; 0 for no clipping.
         scheduled: numbers of modules that follow the update; None for none.
         scaler: what scales losses in fp16 (see :func:`dragoman.shared.training.loss_scale.loss_scaler`); by
             default, nothing.
+        shards: what processes share, if they do (shared/training/fsdp.py).
     """
 
     objective: Objective
@@ -49,6 +54,7 @@ class Learner:
     max_grad_norm: float = 0.0
     scheduled: Scheduled | None = None
     scaler: GradScaler = field(default_factory=lambda: GradScaler(enabled=False))
+    shards: Shards | None = None
 
     def at(self, update: int, rate: float) -> None:
         """Set all that is a function of the update: 1, 2, ...; ``rate`` is its learning rate."""
@@ -62,7 +68,8 @@ class Learner:
         objective, model = self.objective, self.model
         device = torch.device(workspace.device)
         meter.count(batches)
-        on_device = [prepared(objective, batch, workspace) for batch in batches]
+        with self.whole() if type(objective).prepare is not Objective.prepare else nullcontext():
+            on_device = [prepared(objective, batch, workspace) for batch in batches]
         model.train()
         local: dict[str, Tensor] = {}
         for batch in on_device:
@@ -73,22 +80,37 @@ class Learner:
         for number, batch in enumerate(on_device, start=1):
             if isinstance(model, nn.parallel.DistributedDataParallel):
                 model.require_backward_grad_sync = number == len(on_device)  # gradients travel once per update
-            with cast_together(objective, cast_type(workspace)):
+            with cast_together(objective, None if self.shards else cast_type(workspace)):
                 with workspace.autocast(), compiled_losses(loss_backend(workspace)):
                     loss: Loss = model(batch)
                     if workspace.debug:
                         loss.check(objective.counts(batch))
                     # DDP averages over ranks; counts are global already, so the average has to become a sum again
                     total = loss.total(counts) * workspace.world
+                    if self.shards is not None:
+                        self.shards.check(total, batch.stream)
                 self.scaler.scale(total).backward()
             whole += total.detach()
             meter.add(loss)
+        if self.shards is not None:
+            self.shards.take_gradients()
         self.scaler.unscale_(self.optimizer)
-        norm = clip_gradient(self.optimizer, self.max_grad_norm)
+        norm = clip_gradient(self.optimizer, self.max_grad_norm, None if self.shards is None else self.shards.norm)
         skipped = step_if_finite(self.optimizer, norm)
         meter.add_update(norm, hopeless(self.scaler, skipped, whole))
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the tensors of the objective and the optimiser's state, whole in the main process; a joint call."""
+        moments = self.optimizer.state_dict()
+        if self.shards is None:
+            return self.objective.state_dict(keep_vars=True), moments
+        return self.shards.state(), self.shards.moments(moments)
+
+    def whole(self) -> AbstractContextManager[None]:
+        """Return the context in which every process has all parameters."""
+        return nullcontext() if self.shards is None else self.shards.whole()
 
 
 def cast_type(workspace: Workspace) -> torch.dtype | None:

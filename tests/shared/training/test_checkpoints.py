@@ -16,7 +16,7 @@ def save(checkpoints, folder, update, score=None, value=0.0, interim=False):
     model = nn.ModuleDict({"system": nn.Linear(2, 1)})
     nn.init.constant_(model["system"].weight, value)
     meta = {"update": update, "epoch": 0, "score": score, "interim": interim}
-    checkpoints.save(folder, model, {"progress": {"update": update}}, meta)
+    checkpoints.save(folder, model.state_dict(keep_vars=True), {"progress": {"update": update}}, meta)
     return model
 
 
@@ -70,7 +70,7 @@ def test_what_does_not_learn_is_on_the_disk_once(tmp_path, monkeypatch):
         with torch.no_grad():
             model["system"].weight.fill_(update)
             model["reader"].seen.fill_(update)
-        checkpoints.save(tmp_path, model, {}, {"update": update, "score": None})
+        checkpoints.save(tmp_path, model.state_dict(keep_vars=True), {}, {"update": update, "score": None})
         return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
     expected = [write(1), write(2)]

@@ -48,6 +48,16 @@ def test_two_ranks_in_half_precision_skip_the_same_updates(tmp_path):
     assert result.returncode == 0, result.stderr
 
 
+def test_two_ranks_share_all_parameters(tmp_path):
+    result = cases(tmp_path, "sharded", "unlike")
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_run_goes_on_with_parameters_shared_or_not(tmp_path):
+    result = cases(tmp_path, "resharded")
+    assert result.returncode == 0, result.stderr
+
+
 def test_two_ranks_share_a_batch(tmp_path):
     result = cases(tmp_path, "passes")
     assert result.returncode == 0, result.stderr

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 from dragoman import BeamSearch, DataError, GreedySearch, Manifest, Rules, System
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.stream import Budget
+from dragoman.shared.errors import UsageError
 from dragoman.shared.machine.processes import MainPhase, add_up, gather, join, leave, on_main, together, wrap
 from dragoman.shared.machine.stopping import Interrupted
 from dragoman.shared.machine.workspace import Workspace
@@ -22,7 +23,8 @@ from dragoman.shared.phases.evaluating import Evaluate
 from dragoman.shared.phases.generating import Generate
 from dragoman.shared.training.checkpoints import Checkpoints, list_checkpoints
 from dragoman.shared.training.fit import Fit
-from dragoman.shared.training.history import Meter
+from dragoman.shared.training.fsdp import Shards
+from dragoman.shared.training.history import History, Meter
 from dragoman.shared.training.optimizer import Adam, set_learning_rate
 from dragoman.shared.training.schedules import Constant
 from dragoman.shared.training.update import Learner
@@ -32,10 +34,11 @@ from tests.shared.training.test_update import two_tasks
 
 
 class PerStream(Objective):
-    """Each stream has a part and parameters of its own, and on odd rows one that other rows lack."""
+    """Each stream has a part and parameters of its own, and on odd rows one that other rows lack (not if even)."""
 
-    def __init__(self, system):
+    def __init__(self, system, *, even=False):
         super().__init__()
+        self.even = even
         self.system = system
         self.inner = EncoderDecoderObjective(system=system, parts=[CrossEntropy(label_smoothing=0.1)])
         self.own = torch.nn.ParameterDict(
@@ -47,7 +50,7 @@ class PerStream(Objective):
         counts = {f"length_{batch.stream}": rows}
         if batch.stream == "text":
             counts |= self.inner.counts(batch)
-        if int(batch.ids[0][1:]) % 2:
+        if int(batch.ids[0][1:]) % 2 and not self.even:
             counts["odd"] = rows
         return counts
 
@@ -121,6 +124,108 @@ def equality(world, place):
         assert equal_on_all_ranks(objectives[0], workspace)
         assert difference(objectives[0], kind(system=world.system(), **arguments)) > 0.01
         assert difference(objectives[0], objectives[1]) < 1e-5, difference(objectives[0], objectives[1])
+
+
+def sharded(world, place):
+    """Two ranks that share all parameters = one process that has all batches; clipped, accumulated, partly frozen."""
+    workspace, alone = place("two"), place("one")
+    alone.world, alone.rank = 1, 0
+    arguments = {"parts": [CrossEntropy(label_smoothing=0.1)]}
+    kinds = {
+        "plain": lambda: EncoderDecoderObjective(system=world.system(), **arguments),
+        "streams": lambda: PerStream(world.system(), even=True),
+        "frozen": lambda: EncoderDecoderObjective(system=world.system(), **arguments),
+        "layers": lambda: EncoderDecoderObjective(system=world.system(), **arguments),
+    }
+    for name, make in kinds.items():
+        objectives = [make() for _ in range(2)]
+        for objective in objectives:
+            for place_of, parameter in objective.named_parameters():
+                if name == "frozen" and "encoder.layers.0" in place_of or name == "layers" and "embedding" in place_of:
+                    parameter.requires_grad_(False)
+        streams = [world.stream(rows=5), world.stream(rows=4, name="more")]
+        loaders = [Loader(streams=streams, seed=3, rank=rank, world=2) for rank in range(2)]
+        batches = list(zip(*(loader.epoch(0) for loader in loaders), strict=True))
+        optimizers = [fit(world).optimizer.build(objective) for objective in objectives]
+        shards = Shards(objectives[0], optimizers[0], workspace)
+        divided = sum(p.numel() for group in optimizers[0].param_groups for p in group["params"] if p.ndim)
+        whole = sum(p.numel() for group in optimizers[1].param_groups for p in group["params"] if p.ndim)
+        assert sum(gather(divided, workspace)) == whole and divided < 0.6 * whole
+        learners = [
+            Learner(objective, objective, optimizer, 0.5, shards=one)
+            for objective, optimizer, one in zip(objectives, optimizers, (shards, None), strict=True)
+        ]
+        for step in range(0, len(batches) - 1, 2):
+            for optimizer in optimizers:
+                set_learning_rate(optimizer, 0.01)
+            meters = [Meter(), Meter()]
+            mine = [batches[step][workspace.rank], batches[step + 1][workspace.rank]]
+            learners[0].update(mine, meters[0], workspace)
+            learners[1].update([*batches[step], *batches[step + 1]], meters[1], alone)
+            norms = [float(meter.state()["norm"]) for meter in meters]
+            assert abs(norms[0] - norms[1]) < 1e-5 * norms[1] and norms[1] > 0.5, norms
+        (state, moments), (wanted, others) = (learner.state() for learner in learners)
+        if workspace.main:
+            begun = make().state_dict()
+            assert state.keys() == wanted.keys() == begun.keys()
+            assert max(float((state[key] - begun[key]).abs().max()) for key in begun) > 0.01
+            for key, tensor in wanted.items():
+                assert float((state[key] - tensor).abs().max()) < 1e-5, (name, key)
+            assert moments["state"].keys() == others["state"].keys()
+            for number, theirs in others["state"].items():
+                for key, value in theirs.items():
+                    torch.testing.assert_close(moments["state"][number][key], value, rtol=1e-3, atol=1e-7)
+        with shards.whole():
+            for key, parameter in objectives[0].named_parameters():
+                assert float((parameter - objectives[1].get_parameter(key)).abs().max()) < 1e-5, (name, key)
+
+
+def unlike(world, place):
+    """Ranks whose batches need different parameters are told so, where they would wait for ever."""
+    workspace = place("unlike")
+    objective = PerStream(world.system())
+    optimizer = fit(world).optimizer.build(objective)
+    loader = Loader(streams=[world.stream(rows=1)], seed=3, rank=workspace.rank, world=2)
+    learner = Learner(objective, objective, optimizer, shards=Shards(objective, optimizer, workspace))
+    try:
+        for batch in loader.epoch(0):
+            if len({int(ids[0][1:]) % 2 for ids in gather(batch.ids, workspace)}) == 2:
+                learner.update([batch], Meter(), workspace)
+                raise AssertionError("no error")
+    except UsageError as error:
+        assert "different parameters for a batch of stream 'text'" in str(error), error
+    else:
+        raise AssertionError("no such batches")
+
+
+def resharded(world, place):
+    """A run goes on divided or not, whichever way it began, and leaves what an undivided one leaves."""
+    found = {}
+    for kinds in (("none", "none"), ("fsdp", "fsdp"), ("none", "fsdp"), ("fsdp", "none")):
+        workspace = place("-".join(kinds))
+        for updates, kind in zip((4, 6), kinds, strict=True):
+            torch.manual_seed(workspace.seed_for("rank", workspace.rank))
+            workspace.sharding = kind
+            validation = Validation(
+                manifests=[str(world.manifest)],
+                budget=Budget(rows=5),
+                search=GreedySearch(rules=Rules(maximum_length_extra=4)),
+                metrics=["chrf"],
+                every=2,
+            )
+            options = {"updates": updates, "validation": validation, "max_grad_norm": 0.5}
+            fit(world, streams=[world.stream(rows=7)], **options).run(workspace)
+        checkpoints = list_checkpoints(workspace.folder / "checkpoints")
+        assert [one.update for one in checkpoints] == [2, 4, 6]
+        rows = [row["validation"] for row in History(workspace.folder, writing=False).rows() if "validation" in row]
+        found[kinds] = [one.tensors() for one in checkpoints], [row["loss"] for row in rows]
+    (wanted, losses), *others = found.values()
+    assert losses[0] > losses[-1]
+    for tensors, scores in others:
+        for ours, theirs in zip(tensors, wanted, strict=True):
+            assert ours.keys() == theirs.keys()
+            assert max(float((ours[key] - theirs[key]).abs().max()) for key in ours) < 1e-5
+        assert max(abs(one - other) for one, other in zip(scores, losses, strict=True)) < 1e-4
 
 
 def half(world, place):

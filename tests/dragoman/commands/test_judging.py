@@ -9,7 +9,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from dragoman import DataError, UsageError
-from dragoman.shared.evaluation.judging import ExpectedMetric, OtherModel
+from dragoman.commands.judging import ExpectedMetric, OtherModel
 from dragoman.shared.generator import Hypothesis
 from dragoman.shared.search import ChoosingSearch, Rules, SamplingSearch
 from dragoman.shared.systems.system import System

@@ -1,0 +1,199 @@
+"""Parameters, gradients and moments that are divided among processes (Rajbhandari et al. 2020, "ZeRO", stage 3).
+
+torch does it (``fully_shard``): each layer is a unit, and all else together is one, tied embeddings among it. A unit's
+parameters are gathered before it computes and let go afterwards; its gradient is summed where each share of it lives.
+What does not learn stays whole in every process, and so do single numbers. Shares are those of the rows of a parameter,
+as even as can be.
+
+The optimiser sees its own shares as plain tensors, and steps on them as it would on whole ones. A checkpoint holds the
+whole: a run goes on divided or not, whichever way it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
+from torch.export import register_dataclass
+
+from dragoman.shared.errors import UsageError
+from dragoman.shared.machine.device import Machine
+from dragoman.shared.machine.processes import gather
+from dragoman.shared.nn.layer import EncoderLayer
+from dragoman.shared.objectives.objective import Loss, Term
+
+# torch looks for tensors in what an objective returns: their gradients are the first of a backward pass.
+register_dataclass(Term)
+register_dataclass(Loss)
+
+
+class Shards:
+    """An objective whose parameters are divided among the processes.
+
+    Args:
+        objective: divided in place; its modules keep their names.
+        optimizer: of its parameters, with or without moments; given the shares of this process in place.
+        machine: several processes.
+
+    Raises:
+        UsageError: if processes would not compute the same layers, or the moments cannot be divided.
+    """
+
+    def __init__(self, objective: nn.Module, optimizer: torch.optim.Optimizer, machine: Machine) -> None:
+        check_sharding(objective, optimizer, machine)
+        self._machine, self._world, self._rank = machine, machine.world, machine.rank
+        self._checked: set[str] = set()
+        self.objective, self._optimizer = objective, optimizer
+        whole = {name: one for name, one in objective.named_parameters() if one.requires_grad and one.ndim}
+        self._numbers = [one for one in objective.parameters() if one.requires_grad and not one.ndim]
+        undivided = {one for one in objective.parameters() if not one.requires_grad or not one.ndim}
+        on_gpu = machine.device.startswith("cuda")
+        options: dict[str, Any] = {
+            "mesh": init_device_mesh("cuda" if on_gpu else "cpu", (machine.world,)),
+            "ignored_params": undivided,
+            "mp_policy": MixedPrecisionPolicy(
+                param_dtype=machine.autocast_dtype if on_gpu else None,
+                reduce_dtype=torch.float32,
+                cast_forward_inputs=False,
+            ),
+        }
+        for module in objective.modules():
+            if isinstance(module, EncoderLayer) and any(one.requires_grad for one in module.parameters()):
+                fully_shard(module, **options)
+        self._root = fully_shard(objective, **options)
+        divided = dict(objective.named_parameters())
+        self._pairs = [(cast(DTensor, divided[name]), self._share(divided[name])) for name in whole]
+        shares = {id(one): share for one, (_, share) in zip(whole.values(), self._pairs, strict=True)}
+        for group in optimizer.param_groups:
+            group["params"] = [shares.get(id(one), one) for one in group["params"]]
+        for one in whole.values():
+            if moments := optimizer.state.pop(one, None):
+                optimizer.state[shares[id(one)]] = {key: self._part(value, one) for key, value in moments.items()}
+
+    @staticmethod
+    def _share(parameter: nn.Parameter) -> nn.Parameter:
+        """Return this process's share of a parameter, in the same memory."""
+        return nn.Parameter(cast(DTensor, parameter.detach()).to_local())
+
+    def _part(self, value: Any, parameter: Tensor) -> Any:
+        """Return this process's share of a whole moment; what is no moment, such as a count of steps, as it is."""
+        if not isinstance(value, Tensor) or value.shape != parameter.shape or not value.ndim:
+            return value
+        parts = value.chunk(self._world)
+        return parts[self._rank].clone() if self._rank < len(parts) else value[:0].clone()
+
+    def check(self, total: Tensor, stream: str) -> None:
+        """Refuse an objective of which processes need different parts: they would wait for each other's gradients.
+
+        Only the first batch of each stream is looked at: all processes have the same stream at a time.
+
+        Args:
+            total: the loss, before its backward pass.
+            stream: of the batch.
+
+        Raises:
+            UsageError: naming the stream.
+        """
+        if stream not in self._checked:
+            self._checked.add(stream)
+            if len({tuple(shapes) for shapes in gather(_needed(total), self._machine)}) > 1:
+                raise UsageError(f"sharding: processes need different parameters for a batch of stream {stream!r}")
+
+    def take_gradients(self) -> None:
+        """Give the optimiser's shares their gradients."""
+        for parameter, share in self._pairs:
+            share.grad = None if parameter.grad is None else cast(DTensor, parameter.grad).to_local()
+            parameter.grad = None
+        for number in self._numbers:
+            if number.grad is not None:
+                dist.all_reduce(number.grad, dist.ReduceOp.SUM)
+                number.grad /= self._world
+
+    def norm(self, of_share: Tensor) -> Tensor:
+        """Return the norm of what all processes have, a scalar, given that of this one's."""
+        squares = of_share.float() ** 2
+        if self._rank:  # single numbers count once
+            squares = squares - sum(one.grad**2 for one in self._numbers if one.grad is not None)
+        dist.all_reduce(squares)
+        return squares.sqrt()
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Hold all parameters in every process, for work in which processes do not keep step, such as a search."""
+        units = [module for module in self.objective.modules() if isinstance(module, FSDPModule)]
+        self._root.set_reshard_after_forward(False)
+        for unit in units:
+            unit.unshard()
+        try:
+            yield
+        finally:
+            for unit in units:
+                unit.set_reshard_after_forward(unit is not self._root, recurse=False)
+                unit.reshard()
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the objective's tensors, whole, in the main process; the others get what is whole there."""
+        return {name: self._gathered(value) for name, value in self.objective.state_dict(keep_vars=True).items()}
+
+    def moments(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the state of the optimiser with whole moments in the main process; all processes call it together."""
+        whole = {}
+        shares = [share for group in state["param_groups"] for share in group["params"]]
+        order = {id(share): parameter for parameter, share in self._pairs}
+        parameters = [order.get(id(one)) for group in self._optimizer.param_groups for one in group["params"]]
+        for number, parameter in zip(shares, parameters, strict=True):
+            whole[number] = {
+                key: self._gathered(self._like(value, parameter)) if parameter is not None else value
+                for key, value in state["state"].get(number, {}).items()
+            }
+        return state | {"state": {number: moments for number, moments in whole.items() if moments}}
+
+    @staticmethod
+    def _like(value: Any, parameter: DTensor) -> Any:
+        """Return the shares of a moment as one tensor, divided as its parameter is; a count of steps as it is."""
+        if not isinstance(value, Tensor) or not value.ndim:
+            return value
+        mesh, placements, shape = parameter.device_mesh, parameter.placements, parameter.shape
+        return DTensor.from_local(value, mesh, placements, run_check=False, shape=shape, stride=parameter.stride())
+
+    def _gathered(self, value: Any) -> Any:
+        """Return a whole tensor, on the CPU of the main process; all processes call it together."""
+        if not isinstance(value, DTensor):
+            return value
+        whole = cast(DTensor, value.detach()).full_tensor()
+        return whole.cpu() if self._rank == 0 else whole[:0]
+
+
+def _needed(total: Tensor) -> list[str]:
+    """Return the shapes of the parameters that a loss depends on."""
+    seen, waiting, found = set[Any](), [total.grad_fn], []
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        found += [str(tuple(node.variable.shape))] if hasattr(node, "variable") else []
+        waiting += [one for one, _ in node.next_functions]
+    return sorted(found)
+
+
+def check_sharding(objective: nn.Module, optimizer: torch.optim.Optimizer, machine: Machine) -> None:
+    """Refuse what cannot be divided.
+
+    Raises:
+        UsageError: for layers that are left out by chance, which each process would draw for itself; for 8-bit moments,
+            whose scales belong to blocks of whole tensors; for fp16, whose scale each process would choose for itself.
+    """
+    if any(getattr(module, "layer_drop", 0) for module in objective.modules()):
+        raise UsageError("sharding: all processes have to compute the same layers: layer_drop must be 0")
+    if not isinstance(optimizer, torch.optim.AdamW):
+        raise UsageError(f"sharding: the moments of {type(optimizer).__name__} cannot be divided: take Adam")
+    if machine.precision == "fp16":
+        raise UsageError("sharding: is for bf16 and fp32, not for fp16")
