@@ -47,6 +47,7 @@ def application(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         readers.shutdown()
+        gate.decoder.close()
         for batcher in models.batchers:
             await asyncio.to_thread(batcher.close)
         folder.cleanup()

@@ -68,7 +68,8 @@ def routes(models: Models, gate: Gate, readers: ThreadPoolExecutor) -> APIRouter
                 streamed = is_streamed(asked.get("stream") or "false", kind)
                 task, codes = chosen(models, text, name, asked.get("language") or None, asked.get("to") or None)
                 loop = asyncio.get_running_loop()
-                path = kept.enter_context(gate.upload(file.file, file.filename or ""))
+                upload = kept.enter_context(gate.upload(file.file, file.filename or ""))
+                path = await loop.run_in_executor(readers, gate.decoded, upload)
                 parts = await loop.run_in_executor(readers, models.parts_of_sound, path, codes)
                 spoken = [part for part in parts if not part.silent]
                 found: list[list[Hypothesis]] = []

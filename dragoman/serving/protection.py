@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -19,11 +20,11 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 
 from dragoman.commands.options import ServingOptions
 from dragoman.serving.batching import Job
+from dragoman.serving.decoding import Decoder, TooLongError, decoded
 from dragoman.serving.served import Models
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.generator import Hypothesis
 from dragoman.shared.machine.nesting import from_json
-from dragoman.shared.sound.audio import probe_header
 from dragoman.shared.systems.inputs import AUDIO_SUFFIXES
 
 #: Bytes that a character may take in a request: two escapes of JSON; and those of all else in it.
@@ -78,7 +79,7 @@ class Gate:
     """
 
     def __init__(self, models: Models, limits: ServingOptions, keys: list[str] | None, folder: Path) -> None:
-        self.limits = limits
+        self.limits, self.decoder = limits, Decoder(limits.deadline)
         self._models, self._folder = models, folder
         self._keys = None if keys is None else [key.encode() for key in keys]
         self._inside = self._live = self._readers = 0
@@ -187,24 +188,30 @@ class Gate:
         """Keep an upload as a file with a name of ours, which has the ending of the client's if it is one of sound.
 
         Raises:
-            Refused: 413 if it holds more sound than a request may.
-            DataError: if it is no sound, naming the upload, or in what follows.
+            DataError: in what follows, naming the upload.
         """
         suffix = os.path.splitext(name)[1].lower()
-        with tempfile.NamedTemporaryFile(dir=self._folder, suffix=suffix if suffix in AUDIO_SUFFIXES else "") as kept:
-            shutil.copyfileobj(file, kept)
-            kept.flush()
-            path = Path(kept.name)
+        with tempfile.TemporaryDirectory(dir=self._folder) as own:
+            path = Path(own) / f"upload{suffix if suffix in AUDIO_SUFFIXES else ''}"
+            with open(path, "wb") as kept:
+                shutil.copyfileobj(file, kept)
             try:
-                rate, samples = probe_header(path)
-                if samples > self.limits.upload_seconds * rate:
-                    said = (
-                        f"the file has {samples / rate:.0f} seconds of sound, more than {self.limits.upload_seconds:g}"
-                    )
-                    raise Refused(413, said)
                 yield path
             except DataError as error:
-                raise DataError(str(error).replace(str(path), "file")) from error
+                said = re.sub(f"{re.escape(own)}/[a-z.0-9]+", "file", str(error))
+                raise DataError(said) from error
+
+    def decoded(self, upload: Path) -> Path:
+        """Return the plain samples of an upload; this takes its time.
+
+        Raises:
+            Refused: 413 if it holds more sound than a request may.
+            DataError: if it is no sound.
+        """
+        try:
+            return decoded(self.decoder, upload, self.limits.upload_seconds)
+        except TooLongError as error:
+            raise Refused(413, str(error)) from error
 
 
 def bearer(request: HTTPConnection) -> str | None:
