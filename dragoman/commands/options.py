@@ -370,6 +370,9 @@ class ServingOptions:
     requests: Annotated[
         int, _option("requests that are answered or wait at a time; others are told to come again (429)", LIMITS, min=1)
     ] = 64
+    requests_per_client: Annotated[
+        int, _option("of these, those of one client: by its key, or its address without one", LIMITS, min=1)
+    ] = 32
     deadline: Annotated[float, _option("seconds after which a request has failed (504)", LIMITS)] = 300.0
     live: Annotated[
         int, _option("speakers who are heard live at a time; others are told to come again (429)", LIMITS, min=0)

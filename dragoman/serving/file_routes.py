@@ -18,7 +18,7 @@ from starlette.datastructures import UploadFile
 
 from dragoman.commands.subtitle_files import FORMATS, SubtitleFile
 from dragoman.serving.libretranslate import code_of, detected, fields_schema
-from dragoman.serving.protection import Gate, Refused, bearer
+from dragoman.serving.protection import Gate, Refused, bearer, client_of
 from dragoman.serving.served import Models
 from dragoman.shared.errors import DataError, UsageError, shortened
 from dragoman.shared.machine.extras import require
@@ -85,7 +85,7 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
     )
     async def translate_file(request: Request) -> dict[str, str]:
         """Translate a text file by lines, or a file of subtitles by sentences."""
-        async with gate.admitted(), gate.for_text(request).form(max_files=1, max_fields=5) as form:
+        async with gate.admitted(client_of(request)), gate.for_text(request).form(max_files=1, max_fields=5) as form:
             if not gate.knows(str(form.get("api_key") or bearer(request) or "")):
                 raise Refused(403, "Invalid API key")
             file = form.get("file")

@@ -11,7 +11,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from dragoman.serving.protection import Gate, Refused, bearer, fields_of
+from dragoman.serving.protection import Gate, Refused, bearer, client_of, fields_of
 from dragoman.serving.served import Models, Task
 from dragoman.shared.errors import UsageError, check_number, shortened
 from dragoman.shared.evaluation.off_target import label, language_identifier
@@ -57,7 +57,7 @@ def routes(models: Models, gate: Gate) -> APIRouter:
     @router.post("/translate", summary="Translate texts", openapi_extra=fields_schema(_TRANSLATE, *kinds))
     async def translate(request: Request) -> dict[str, Any]:
         """Translate a text or a list of texts."""
-        async with gate.admitted():
+        async with gate.admitted(client_of(request)):
             asked = await fields(request)
             texts = texts_of(asked, gate.limits.characters)
             if asked.get("format") not in (None, "", "text"):
@@ -101,7 +101,7 @@ def routes(models: Models, gate: Gate) -> APIRouter:
     )
     async def detect(request: Request) -> list[dict[str, Any]]:
         """Name the languages that a text may be in, with their probabilities in per cent."""
-        async with gate.admitted():
+        async with gate.admitted(client_of(request)):
             texts = texts_of(await fields(request), gate.limits.characters)
             return await asyncio.to_thread(detected, "\n".join(texts), sources)
 

@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.datastructures import UploadFile
 
 from dragoman.serving.libretranslate import fields_schema
-from dragoman.serving.protection import Gate
+from dragoman.serving.protection import Gate, client_of
 from dragoman.serving.served import ANY, Models, Served, Task, UnknownModelError
 from dragoman.serving.streamed import cues_of, events, text_of
 from dragoman.shared.errors import UsageError, shortened
@@ -56,8 +56,9 @@ def routes(models: Models, gate: Gate, readers: ThreadPoolExecutor) -> APIRouter
     router = APIRouter(prefix="/v1", tags=["OpenAI"], dependencies=[Depends(gate.check_bearer)])
 
     async def answer(request: Request, text: str, known: dict[str, str]) -> Response:
+        client, limited = client_of(request), gate.for_sound(request)
         with ExitStack() as kept:
-            async with gate.admitted(), gate.for_sound(request).form(max_files=1, max_fields=20) as form:
+            async with gate.admitted(client), limited.form(max_files=1, max_fields=20) as form:
                 asked = checked({key: form.getlist(key) for key in form}, known)
                 name, kind = asked.get("model") or ANY, asked.get("response_format") or "json"
                 file = form.get("file")
@@ -77,7 +78,7 @@ def routes(models: Models, gate: Gate, readers: ThreadPoolExecutor) -> APIRouter
                     job = models.served[task.model].submit(task, [part.row for part in spoken])
                     found = await gate.result(request, job)
             if streamed:
-                told = events(models, gate, task, parts, kept.pop_all())
+                told = events(models, gate, task, parts, kept.pop_all(), client)
                 return StreamingResponse(told, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
         empty = [task.system.empty_output()]
         answers = iter(found)

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -20,8 +21,8 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 
 from dragoman.commands.options import ServingOptions
 from dragoman.serving.batching import Job
-from dragoman.serving.decoding import Decoder, TooLongError, decoded
 from dragoman.serving.served import Models
+from dragoman.serving.uploads import Decoder, TooLongError, decoded
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.generator import Hypothesis
 from dragoman.shared.machine.nesting import from_json
@@ -83,6 +84,7 @@ class Gate:
         self._models, self._folder = models, folder
         self._keys = None if keys is None else [key.encode() for key in keys]
         self._inside = self._live = self._readers = 0
+        self._of_clients = Counter[str]()
 
     @property
     def full(self) -> bool:
@@ -103,8 +105,11 @@ class Gate:
             raise Refused(401, "Incorrect API key provided", code="invalid_api_key", headers=headers)
 
     @asynccontextmanager
-    async def admitted(self) -> AsyncIterator[None]:
+    async def admitted(self, client: str) -> AsyncIterator[None]:
         """Hold a place for a request until it is answered, its deadline has passed or its client has gone.
+
+        Args:
+            client: see :func:`client_of`.
 
         Raises:
             Refused: 429 if there is no place, 504 at the deadline, 499 (for the log) if the client has gone.
@@ -113,7 +118,11 @@ class Gate:
             seconds = max((batcher.seconds_left for batcher in self._models.batchers), default=0.0)
             headers = {"Retry-After": str(max(1, math.ceil(seconds)))}
             raise Refused(429, f"{self.limits.requests} requests are being answered: try again later", headers=headers)
+        if self._of_clients[client] >= self.limits.requests_per_client:
+            said = f"{self.limits.requests_per_client} requests of this client are being answered: wait for one of them"
+            raise Refused(429, said, headers={"Retry-After": "1"})
         self._inside += 1
+        self._of_clients[client] += 1
         try:
             async with asyncio.timeout(self.limits.deadline):
                 yield
@@ -123,6 +132,8 @@ class Gate:
             raise Refused(GONE, "the client has gone") from error
         finally:
             self._inside -= 1
+            self._of_clients[client] -= 1
+            self._of_clients += Counter()  # which drops those that have none
 
     @contextmanager
     def speaking(self) -> Iterator[None]:
@@ -212,6 +223,11 @@ class Gate:
             return decoded(self.decoder, upload, self.limits.upload_seconds)
         except TooLongError as error:
             raise Refused(413, str(error)) from error
+
+
+def client_of(connection: HTTPConnection) -> str:
+    """Return who asks: the key in a header, or the address."""
+    return bearer(connection) or (connection.client.host if connection.client else "")
 
 
 def bearer(request: HTTPConnection) -> str | None:

@@ -24,7 +24,9 @@ from dragoman.shared.systems.timed import Part, whole
 from dragoman.shared.text.subtitles import Cue, srt, vtt
 
 
-async def events(models: Models, gate: Gate, task: Task, parts: Sequence[Part], kept: ExitStack) -> AsyncIterator[str]:
+async def events(
+    models: Models, gate: Gate, task: Task, parts: Sequence[Part], kept: ExitStack, client: str
+) -> AsyncIterator[str]:
     """Yield the events of a recording.
 
     Args:
@@ -33,10 +35,11 @@ async def events(models: Models, gate: Gate, task: Task, parts: Sequence[Part], 
         task: what is done with it.
         parts: its segments, without hypotheses yet.
         kept: what the segments need, such as the file; closed at the end.
+        client: whose request it is.
     """
     try:
         with kept:  # outermost: it gives errors of the file the name that the client knows
-            async with gate.admitted():
+            async with gate.admitted(client):
                 done: list[Part] = []
                 text = ""
                 async for part in _in_order(models, task, parts):

@@ -146,7 +146,7 @@ def test_a_client_that_leaves_a_stream_leaves_its_place_and_its_file(client, tal
     async def leave():
         kept = ExitStack()
         kept.callback(closed.append, True)
-        told = events(models, gate, task, parts, kept)
+        told = events(models, gate, task, parts, kept, "a client")
         assert "transcript.text.segment" in await anext(told) and gate.full and not closed
         await told.aclose()
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from dragoman.serving.decoding import MEMORY, Decoder, TooLongError, rewrite
+from dragoman.serving.uploads import MEMORY, Decoder, TooLongError, rewrite
 from dragoman.shared.errors import DataError
 from dragoman.shared.sound.audio import read_audio
 from tests.dragoman.serving.test_openai import sent
