@@ -50,7 +50,8 @@ def run_recipe(
             is part of.
 
     Raises:
-        UsageError: for an unknown phase name, a changed phase, or a folder that another run holds.
+        UsageError: for an unknown phase name, a changed phase, a folder that another run holds, or processes that
+            differ.
         DataError: for a changed manifest.
         Interrupted: after Ctrl-C, when the run can go on from where it was.
     """
@@ -72,6 +73,7 @@ def run_recipe(
     )
     if workspace.precision == "int8":
         raise UsageError("precision int8 is for searches with a trained model, not for a run: fp32 or bf16")
+    from dragoman.runs.alike import check_machines
     from dragoman.runs.announcing import beginning, ending
     from dragoman.runs.prechecks import check_values
     from dragoman.shared.machine.processes import join, leave, on_main, together
@@ -82,6 +84,7 @@ def run_recipe(
         with workspace.locked(), together(workspace), _algorithms(workspace):
             if not workspace.inside:  # a recipe inside another runs on the machine that the other one has named
                 workspace.log.info("%s", beginning(workspace))
+            check_machines(workspace, recipe.text())
             on_main(lambda: _begin(recipe, workspace, restart), workspace)
             done: Done = {}
             keep_time = workspace.keep_time  # of the run that this one is a phase of
@@ -196,6 +199,7 @@ def _run_phase(plan: Plan, name: str, workspace: Workspace, done: Done, keep_tim
     """Run a phase if it is not finished; tell whether it was run."""
     import torch
 
+    from dragoman.runs.alike import check_manifests
     from dragoman.shared.machine.processes import on_main
 
     record = PhaseRecord(workspace.output, name)
@@ -211,7 +215,8 @@ def _run_phase(plan: Plan, name: str, workspace: Workspace, done: Done, keep_tim
     torch.manual_seed(workspace.seed_for(name))
     phase: Phase = plan[name].build()
     before = float(state.get("seconds", 0.0))
-    manifests = on_main(lambda: manifest_marks(phase), workspace)
+    manifests = manifest_marks(phase)
+    check_manifests(manifests, workspace)
     now.check_manifests(state, manifests)
     outputs = [str(path) for path in phase.outputs()]
     state = now.started_with() | {"outputs": outputs, "manifests": manifests}
