@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dragoman.runs.announcing import versions
 from dragoman.shared.errors import UsageError, shortened
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.machine.processes import gather, on_main
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.version import __version__
 
 
 def check_machines(workspace: Workspace, recipe: str) -> None:
@@ -21,11 +21,8 @@ def check_machines(workspace: Workspace, recipe: str) -> None:
     Raises:
         UsageError: on rank 0, naming the first that differs; on the others, EndedElsewhere.
     """
-    import torch
-
     told = {
-        "the version of dragoman": __version__,
-        "the version of torch": str(torch.__version__),
+        "the software": versions(),
         "the kind of device": workspace.device.partition(":")[0],
         "the precision": workspace.precision,
         "sharding": workspace.sharding,
