@@ -254,11 +254,13 @@ def test_deterministic_holds_while_the_run_does(recipe, monkeypatch, asked):
 )
 def test_tf32_is_for_products_on_a_gpu_while_the_run_is(recipe, monkeypatch, tf32, device, inside):
     """As torch names it, "high" is TF32."""
-    seen = []
+    seen, before = [], torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")  # an imported library may have changed it
     monkeypatch.setattr(Append, "run", lambda *_: seen.append(torch.get_float32_matmul_precision()))
     with believed():
         run_recipe(recipe(tf32=tf32, device=device, precision="fp32", compile=False))
     assert seen == [inside] * 3 and torch.get_float32_matmul_precision() == "highest"
+    torch.set_float32_matmul_precision(before)
 
 
 def test_what_killed_runs_left_half_written_is_swept(recipe, tmp_path):
