@@ -13,8 +13,8 @@ masked, and not counted by the length. Differs from the released code: n may be 
 length's loss is a mean over sentences with a weight of its own, where the code adds sums and divides them by the masked
 tokens; parameters begin as in other translators here, not as BERT's.
 
-Not implemented: decoding of SGA's alignment, whose guide is no memory but a prompt for every layer, and which has no
-length head (mt/sga.py); of VECO's stack, which sees what is before only where it reads two texts (mt/veco.py).
+The decoder may begin with a stack that was trained on masked tokens and attends to another text (VECO's,
+recipes/base/mask_predict_from_veco.yaml), or be a masked language model that stays as it is (SGA's, mt/sga_filling.py).
 
 Legend: B sentences, S source tokens, L target positions, M masked tokens, N longest output, D width, V vocabulary.
 """
@@ -22,7 +22,7 @@ Legend: B sentences, S source tokens, L target positions, M masked tokens, N lon
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -34,8 +34,9 @@ from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.masked_text import MaskedText
 from dragoman.shared.described import Described
 from dragoman.shared.errors import UsageError
-from dragoman.shared.generator import Encoding, Generator, Hypothesis
+from dragoman.shared.generator import Encoding, Filler, Generator, Hypothesis
 from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import MaskedTokenHead
 from dragoman.shared.nn.symbols import OUTPUT
 from dragoman.shared.nn.transformer import Encoder
 from dragoman.shared.nn.translator import MEMORY, FieldEncoder
@@ -73,7 +74,7 @@ class MaskFiller(Described, FieldEncoder):
         encoder: from (B, S + 1, D) to states; the first is that of the symbol LENGTH.
         target_embedding: of the target tokens.
         decoder: an Encoder, since it sees what comes later, whose layers attend to the memory "source".
-        projection: from the decoder's states to logits.
+        projection: from the decoder's states to logits; it may be a MaskedTokenHead.
         mask: the symbol for a masked token.
         longest: N.
 
@@ -153,16 +154,35 @@ class MaskFiller(Described, FieldEncoder):
         return self.projection(self.read(tokens, encoding))
 
 
-def check_filler(part: Part, model: Any) -> None:
-    """Refuse a model that fills no masks, by UsageError."""
-    if not isinstance(model, MaskFiller):
-        raise UsageError(f"{type(part).__name__} needs a MaskFiller, but the model is {type(model).__name__}")
+@runtime_checkable
+class MaskedDecoder(Filler, Protocol):
+    """A Filler whose logits are made of states of a decoder, so that losses project those of masked tokens only.
+
+    Attributes:
+        projection: from states (..., D) to logits (..., V): a linear map, or a MaskedTokenHead.
+    """
+
+    @property
+    def projection(self) -> Any:
+        """The map."""
+
+    def read(self, tokens: Padded, encoding: Encoding) -> Tensor:
+        """Return the decoder's states (R, L, D) of tokens (R, L), some of which are masks."""
+        ...
+
+
+def check_filler(part: Part, model: Any, kind: type) -> None:
+    """Refuse a model that is no Filler of a kind, by UsageError."""
+    if not isinstance(model, kind):
+        raise UsageError(
+            f"{type(part).__name__} needs a {kind.__name__}, which fills masks, but the model is {type(model).__name__}"
+        )
 
 
 class FilledTokens(AtPlaces):
     """Cross entropy of the masked target tokens, per masked token; terms "filled" and, reported only, its accuracy.
 
-    Reads ``target`` (EvenlyMaskedText), ``target.places`` and ``target.labels``.
+    Reads ``target`` (EvenlyMaskedText), ``target.places`` and ``target.labels``. The model is any MaskedDecoder.
 
     Args:
         label_smoothing: label smoothing.
@@ -173,17 +193,25 @@ class FilledTokens(AtPlaces):
         super().__init__(name="filled", fields=["target"], label_smoothing=label_smoothing, weight=weight)
 
     def check(self, model: Any) -> None:
-        """Raise UsageError if the model fills no masks."""
-        check_filler(self, model)
+        """Raise UsageError if the model is no MaskedDecoder."""
+        check_filler(self, model, MaskedDecoder)
 
     def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
         """Read the target with its masks, and compare what is written there with what stood there."""
-        states = at_places(model.read(batch["target"], encoding), batch["target.places"])
-        return self.compared(model.projection, batch, {"target": states})
+        return self.filled(model, batch, at_places(model.read(batch["target"], encoding), batch["target.places"]))
+
+    def filled(self, model: MaskedDecoder, batch: Batch, states: Tensor) -> dict[str, Term]:
+        """Compare what the model makes of its states (B, M, D) of the masked tokens with these."""
+        head = model.projection
+        if isinstance(head, MaskedTokenHead):
+            return self.compared(head.projection, batch, {"target": head.transform(states)})
+        return self.compared(head, batch, {"target": states})
 
 
 class OutputLength(Part):
     """Cross entropy of the target's length, per sentence; terms "length" and, reported only, "length_accuracy".
+
+    The model is any Filler.
 
     Args:
         around: how many symbols of the field "target" do not count: those before and behind the text.
@@ -196,8 +224,8 @@ class OutputLength(Part):
         self.weight = weight
 
     def check(self, model: Any) -> None:
-        """Raise UsageError if the model fills no masks."""
-        check_filler(self, model)
+        """Raise UsageError if the model is no Filler."""
+        check_filler(self, model, Filler)
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the number of sentences, which is the count of each term."""
@@ -206,7 +234,7 @@ class OutputLength(Part):
     def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
         """Compare the lengths; those beyond the longest output count as the longest."""
         scores = model.length_scores(encoding)
-        lengths = (batch["target"].lengths - self.around).clamp(1, model.longest)
+        lengths = (batch["target"].lengths - self.around).clamp(1, scores.shape[1] - 1)
         counts = self.counts(batch)
         right = scores.argmax(-1) == lengths
         return {
@@ -216,9 +244,7 @@ class OutputLength(Part):
 
 
 class FillingSystem(System):
-    """A translator whose model is a MaskFiller."""
-
-    model: MaskFiller
+    """A translator whose model is a Filler."""
 
     @property
     def generator(self) -> Generator | None:

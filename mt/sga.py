@@ -25,8 +25,9 @@ padding, and where the paper deletes or repeats tokens (section 4.4), with share
 
 Not established: the schedule of the learning rate.
 
-Not implemented: alignment by mask-predict with a length predicted from the source, on whose tokens, each taken twice,
-denoising works (question and story generation); prompts that all passes share.
+Alignment by Mask-Predict, the paper's other one, is mt/sga_filling.py.
+
+Not implemented: prompts that all passes share.
 
 Legend: B sentences, S source tokens, L tokens of a path, P prompts, N layers, D width, V vocabulary.
 """
@@ -34,7 +35,7 @@ Legend: B sentences, S source tokens, L tokens of a path, P prompts, N layers, D
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack, cast
+from typing import NotRequired, TypedDict, Unpack, cast
 
 import torch
 from torch import Tensor, nn
@@ -56,6 +57,7 @@ from dragoman.shared.ranges import NonNegativeInt, PositiveInt, Share
 from dragoman.shared.search.ctc_greedy import CtcGreedySearch
 from dragoman.shared.search.search import AnySearch, Companion, CtcSearch
 from dragoman.shared.systems.ctc_system import CtcParts, CtcSystem
+from dragoman.shared.systems.system import System
 
 #: The field that is read, and what heads are called: what the two passes that write make of their states.
 SOURCE, ALIGNMENT, DENOISING = "source", "alignment", "denoising"
@@ -107,6 +109,11 @@ class BlankHead(nn.Module):
         self.vector = nn.Parameter(torch.zeros(head.dense.out_features))
         self.bias = nn.Parameter(torch.zeros(()))
 
+    @property
+    def of_model(self) -> MaskedTokenHead:
+        """The language model's head."""
+        return self._head[0]
+
     def forward(self, states: Tensor) -> Tensor:
         """Return logits (..., V) of states (..., D)."""
         hidden = self._head[0].transform(states)
@@ -129,6 +136,18 @@ def corrupted(tokens: Padded, *, most: float, mask: int, vocabulary: int) -> Pad
     noise = noise.masked_fill(kind < MASKED, mask)
     share = most * torch.rand(len(values), 1, device=values.device)
     return Padded(torch.where(hit < share, noise, values), tokens.lengths)
+
+
+class GeneratorParts(TypedDict):
+    """The arguments that other generators hand on to :class:`SemanticGenerator`."""
+
+    reader: EncoderModel
+    blank: int
+    mask: int
+    prompts: NotRequired[int]
+    factor: NotRequired[int]
+    denoises: NotRequired[bool]
+    noise: NotRequired[float]
 
 
 class SemanticGenerator(Described, HoldsFrozen):
@@ -212,7 +231,7 @@ class SemanticGenerator(Described, HoldsFrozen):
         """Return the logits (B, L, V) of T_0, with L the ``factor`` times the lengths (B,) of the sources."""
         rows, length = guide[0].keys.shape[:2]
         masks = torch.full((rows, self.factor * length), self.mask, device=lengths.device)
-        return self._written(Padded(masks, self.factor * lengths), guide, self.alignment)
+        return self.guided(Padded(masks, self.factor * lengths), guide, self.alignment).map(self.head)
 
     def denoise(self, guide: Sequence[Prompts], tokens: Padded) -> Padded:
         """Return the logits (B, L, V) of T_i + 1 for the tokens (B, L) of T_i.
@@ -222,7 +241,7 @@ class SemanticGenerator(Described, HoldsFrozen):
         """
         if self.denoising is None:
             raise UsageError("this model has no denoising pass: decode it with 0 loops")
-        return self._written(tokens, guide, self.denoising)
+        return self.guided(tokens, guide, self.denoising).map(self.head)
 
     def proposed(self, logits: Padded) -> Padded:
         """Return the best symbols (B, L) of logits (B, L, V) that are no blanks, as the denoising pass reads them."""
@@ -243,8 +262,7 @@ class SemanticGenerator(Described, HoldsFrozen):
             DataError: if a row is longer than the language model has positions, naming it.
             UsageError: for another field.
         """
-        if field not in (None, SOURCE):
-            raise UsageError(f"the model reads {SOURCE!r}, not {field!r}")
+        check_field(field)
         source = batch[SOURCE]
         with naming_longest(batch, SOURCE):
             states, guide = self.guide(source)
@@ -268,7 +286,19 @@ class SemanticGenerator(Described, HoldsFrozen):
         with naming_longest(batch, SOURCE):
             _, guide = self.guide(source)
             logits = self.align(guide, source.lengths)
-        tokens = self.proposed(logits)
+        return self.looped(guide, self.proposed(logits), loops) if loops else logits
+
+    def looped(self, guide: Sequence[Prompts], tokens: Padded, loops: int) -> Padded:
+        """Return the logits (B, L, V) of the last of some loops over tokens (B, L); none follows one without changes.
+
+        Args:
+            guide: of the sources.
+            tokens: a path, without blanks.
+            loops: at least one.
+
+        Raises:
+            UsageError: if the model has no denoising pass.
+        """
         for _ in range(loops):
             logits = self.denoise(guide, tokens)
             before, tokens = tokens, self.proposed(logits)
@@ -276,10 +306,17 @@ class SemanticGenerator(Described, HoldsFrozen):
                 break
         return logits
 
-    def _written(self, tokens: Padded, guide: Sequence[Prompts], prompt: Prompt) -> Padded:
+    def guided(self, tokens: Padded, guide: Sequence[Prompts], prompt: Prompt) -> Padded:
+        """Return the last layer's states (B, L, D) of tokens (B, L), read under the guide and a pass's own prompt."""
         prompts = [guided.joined(trained) for guided, trained in zip(guide, prompt(), strict=True)]
         states, _ = self.reader.encoder(self.reader.embeddings[SOURCE](tokens), prompts=prompts)
-        return states.map(self.head)
+        return states
+
+
+def check_field(field: str | None) -> None:
+    """Refuse, by UsageError, to encode another field than the source."""
+    if field not in (None, SOURCE):
+        raise UsageError(f"the model reads {SOURCE!r}, not {field!r}")
 
 
 class Refinement(Described):
@@ -299,6 +336,21 @@ class Refinement(Described):
     ) -> list[list[Hypothesis]]:
         """Search outputs; see :class:`dragoman.shared.search.search.CtcSearch`."""
         return self.search.decode(log_probabilities, blank=blank, ids=ids, companion=companion)
+
+
+def check_symbols(system: System, shown: Sequence[str] = ()) -> None:
+    """Refuse, by UsageError, a system that no language model alone can be, or that is not told which language to write.
+
+    Args:
+        system: whose source may tell it.
+        shown: the other symbols that its model reads.
+    """
+    source = system.inputs.get(SOURCE)
+    if not isinstance(source, TextField) or source.tokenizer.fingerprint != system.output.tokenizer.fingerprint:
+        raise UsageError("a masked language model writes with the tokenizer of the text that it reads, and no other")
+    told = any("{target_" in symbol for symbol in (*source.prefix, *source.suffix, *shown))
+    if len(system.target_languages) > 1 and not told:
+        raise UsageError(f"nothing in the source tells which of {', '.join(system.target_languages)} is to be written")
 
 
 class SgaSystem(CtcSystem):
@@ -323,17 +375,7 @@ class SgaSystem(CtcSystem):
         super().__init__(model=model, head=[*model.heads][-1], **parts)
         asked = Refinement(loops=loops)
         self.search = asked if model.denoising is not None else Refinement(loops=0)
-        source = self.inputs.get(SOURCE)
-        if not isinstance(source, TextField) or source.tokenizer.fingerprint != self.output.tokenizer.fingerprint:
-            raise UsageError(
-                "a masked language model writes with the tokenizer of the text that it reads, and no other"
-            )
-        if len(self.target_languages) > 1 and not any(
-            "{target_" in symbol for symbol in (*source.prefix, *source.suffix)
-        ):
-            raise UsageError(
-                f"nothing in the source tells which of {', '.join(self.target_languages)} is to be written"
-            )
+        check_symbols(self)
 
     def default_search(self) -> AnySearch:
         """Return the search used when the caller names none."""

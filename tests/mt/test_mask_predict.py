@@ -5,17 +5,21 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from dragoman import BeamSearch, Manifest, Recipe, System, UsageError
+from dragoman import BeamSearch, DataError, Manifest, Recipe, System, UsageError
 from dragoman.commands.options import SearchOptions
 from dragoman.commands.searching import fitting, search_for
 from dragoman.exchange.trimming import trim
 from dragoman.mt.mask_predict import EvenlyMaskedText, FilledTokens, FillingSystem, MaskFiller, OutputLength
 from dragoman.shared.generator import Encoding, Filler
-from dragoman.shared.nn.heads import TiedProjection
-from dragoman.shared.nn.translator import MEMORY
+from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
+from dragoman.shared.nn.transformer import Encoder
+from dragoman.shared.nn.translator import MEMORY, EncoderModel
 from dragoman.shared.padded import Padded
 from dragoman.shared.search.filling import FillingSearch
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.shared.training.initialise import Initialise
 from tests import small
+from tests.mt import test_veco as veco
 from tests.small import refuses, torch_layer
 
 WIDTH, VOCABULARY, MASK, LONGEST = 16, 30, 4, 12
@@ -163,9 +167,104 @@ def test_refusals(system):
     refuses(UsageError, "cannot be forced", system.translate_batch, rows, FillingSearch(), forced=[[1]])
     refuses(ValueError, "attend to 'source', but has 16 and attends to \\[\\]", filler, decoder=small.encoder())
     refuses(ValueError, "the mask 30 is outside the vocabulary of 30", filler, mask=30)
-    for part in (FilledTokens(), OutputLength()):
-        refuses(UsageError, "needs a MaskFiller, but the model is Translator", part.check, small.translator(9))
+    for part, kind in ((FilledTokens(), "MaskedDecoder"), (OutputLength(), "Filler")):
+        message = f"needs a {kind}, which fills masks, but the model is Translator"
+        refuses(UsageError, message, part.check, small.translator(9))
     assert len(Encoding({}, {"lengths": torch.zeros(2, 3)})) == 2
+
+
+# -- VECO's stack -----------------------------------------------------------------------------------------------------
+
+
+def from_stack(tokenizer, longest=LONGEST):
+    """Return a system that fills masks with two layers of decoder, as recipes make it of VECO's stack."""
+    torch.manual_seed(9)
+    own = veco.embedding(tokenizer.size, tokenizer.pad)
+    target = veco.embedding(tokenizer.size, tokenizer.pad, own)
+    model = MaskFiller(
+        embeddings={"source": own},
+        encoder=Encoder(layer=veco.layer(pre_norm=True), layers=veco.LAYERS),
+        target_embedding=target,
+        decoder=Encoder(layer=veco.layer(pre_norm=True, memories=[MEMORY]), layers=2),
+        projection=MaskedTokenHead(width=WIDTH, projection=TiedProjection(embedding=target, bias=True)),
+        mask=tokenizer.mask,
+        longest=longest,
+    )
+    return small.system(tokenizer, model.eval(), cls=FillingSystem)
+
+
+def begun(system, folder):
+    """Take what the recipe takes of a stack, its last two layers for the decoder; return the reports."""
+    recipe = Recipe.load("almanac/mask_predict_from_veco", {"kept_layers": [-2, -1]})
+    parts = [recipe.value(f"{side}_parts") for side in ("encoder", "decoder")]
+    # The translator's and the stack's second table of positions are one in Almanac, which has sinusoids.
+    parts[1] = {"model.target_embedding": "model.embeddings.source"} | parts[1]
+    layers = [None, recipe.value("kept_layers")]
+    both = zip(parts, layers, strict=True)
+    return [line for some, kept in both for line in Initialise(folder=folder, parts=some, layers=kept).apply(system)]
+
+
+def save_stack(folder, tokenizer, model):
+    source = small.text(tokenizer, prefix=["<s>"])
+    EncoderSystem(model=model, inputs={"source": source}, source_languages=["de", "en"]).save(folder)
+    return str(folder)
+
+
+def test_it_begins_with_the_stack_of_veco_which_now_sees_both_sides(tmp_path):
+    tokenizer = small.tokenizer(["abcdef", "fedcba"])
+    stack = veco.variable(True, tokenizer.size, tokenizer.pad)
+    system = from_stack(tokenizer)
+    before = {name: tensor.clone() for name, tensor in system.state_dict().items()}
+    reports = begun(system, save_stack(tmp_path / "veco", tokenizer, stack))
+    assert {name for name, value in system.state_dict().items() if torch.equal(value, before[name])} == {
+        "model.lengths.weight"
+    }
+    for name in ("model.embeddings.source", "model.encoder", "model.decoder", "model.projection"):
+        count = sum(one.startswith(f"{name}.") for one in before)
+        assert any(line.startswith(f"{name}: {count} of {count} tensors from model.") for line in reports)
+    model, known = system.model, stack.eval()
+    rows = small.drawn_batch({"source": [4, 6], "target": [5, 3]}, tokenizer.size, 7)
+    encoding = model.encode(rows)
+    filled = model.fill(rows["target"], encoding)
+    for number in range(2):
+        x, y = (known.embed(small.alone(rows, number), name).values for name in ("source", "target"))
+        x = torch.cat([model.lengths.weight[:1][None], x], dim=1)
+        for layer in known.encoder.layers:
+            x = plugged_out(layer)(x)
+        for layer in known.encoder.layers[-2:]:
+            y = torch_layer(layer, MEMORY).eval()(y, known.encoder.norm(x)[:, 1:])  # without a mask: it sees both sides
+        logits = known.heads["masked"](known.encoder.norm(y))[0]
+        torch.testing.assert_close(filled[number, : len(logits)], logits, atol=1e-4, rtol=1e-4)
+    labels = small.padded([[7, 8], [9]])
+    places = small.padded([[1, 3], [1]])
+    masked = rows.with_fields(**{"target.places": places, "target.labels": labels})
+    term = FilledTokens(label_smoothing=0.0).terms(model, masked, encoding)["filled"]
+    expected = sum(F.cross_entropy(filled[n][places.rows()[n]], labels.rows()[n], reduction="sum") for n in range(2))
+    torch.testing.assert_close(term.sum, expected, atol=1e-4, rtol=1e-5)
+
+
+def plugged_out(layer):
+    """Return torch's encoder layer with what a layer has beside its attention to a memory."""
+    plain = veco.layer(pre_norm=True)
+    known = layer.state_dict()
+    plain.load_state_dict({name: known[name] for name in plain.state_dict()})
+    return torch_layer(plain).eval()
+
+
+def test_what_a_stack_lacks_is_named(tmp_path):
+    tokenizer = small.tokenizer(["abcdef", "fedcba"])
+    whole = veco.variable(True, tokenizer.size, tokenizer.pad)
+    plain = EncoderModel(
+        embeddings={"source": whole.embeddings["source"]},
+        encoder=Encoder(layer=veco.layer(pre_norm=True), layers=veco.LAYERS),
+        heads={"masked": whole.heads["masked"]},
+    )
+    folder = save_stack(tmp_path / "plain", tokenizer, plain)
+    lacking = r"model\.encoder\.layers\.1\.memory_attention\.source\.\S+ is missing"
+    refuses(DataError, lacking, begun, from_stack(tokenizer), folder)
+    unknown = {"model.decoder.extra": "model.encoder"}
+    one = Initialise(folder=folder, parts=unknown)
+    refuses(UsageError, "no parameters below 'model.decoder.extra'", one.apply, from_stack(tokenizer))
 
 
 def test_a_teacher_has_the_sizes_of_its_pupil_and_others_if_they_are_given():

@@ -15,6 +15,7 @@ from tests.recipes.xlmr import masked_model, save_masked_model
 #: What a user of each recipe may say about languages.
 RECIPES = {"ted/sga": {"languages": ["de"], "zero_shot": ["fr"]}}
 RECIPES |= {"text/sga": {"source_language": "de", "target_language": "en"}}
+RECIPES |= {"text/sga_mask_predict": RECIPES["text/sga"] | {"maximum_tokens": 60}}  # half as many as positions
 
 
 @pytest.fixture(scope="module")

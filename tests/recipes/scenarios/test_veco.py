@@ -1,5 +1,7 @@
 """VECO that begins with an imported masked language model: its sizes, its two steps, and the translator after them."""
 
+import re
+
 import pytest
 import torch
 
@@ -45,7 +47,10 @@ def test_full_size(name):
     beside = (512 + 2) * width + width + norm  # positions, type and norm of a side
     translator = ROWS * width + 2 * beside + 24 * layer + 6 * (layer + attention + norm)
     head = (width + 1) * width + norm + ROWS
-    expected = ROWS * width + beside + 24 * (layer + attention + norm) + head if name == "text/veco" else translator
+    if name == "text/veco":
+        expected = ROWS * width + beside + 24 * (layer + attention + norm) + head
+    else:
+        expected = translator + (head + 257 * width if "mask_predict" in name else 0)  # lengths of 0 to 256
     assert sum(parameter.numel() for parameter in objective.parameters()) == expected
     check_size(recipe, objective)
 
@@ -68,6 +73,27 @@ def test_what_is_plugged_in_learns_first(masked_model, miniature, tmp_path, monk
     assert found == restored | {("retrieve", "retrieval")}
     signatures = {row["signature"].partition("|")[0] for row in rows if row["metric"] == "retrieval"}
     assert signatures == {"vectors:mean of states of tap 1"}
+
+
+@pytest.mark.recipes
+def test_a_decoder_that_fills_masks_begins_as_the_stack(masked_model, miniature, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name, keys = "text/mask_predict_from_veco", given(masked_model, miniature)
+    keys = {key: value for key, value in keys.items() if not key.startswith("phases.")}
+    keys |= small(Recipe.load(name, keys)) | SIZES | {"decoder_layers": 2, "kept_layers": [-2, -1]}
+    for way, layers in (("phases.teacher.", [-2, -1]), ("phases.teacher.phases.veco.", None)):
+        keys |= {f"{way}{key}": size for key, size in SIZES.items()}
+        keys |= {f"{way}kept_layers": layers, f"{way}decoder_layers": 2} if layers else {}
+    keys |= {"phases.teacher.phases.veco.texts_reader.characters": 100, "learning_rate": 1e-12}
+    output = run_recipe(Recipe.load(name, keys), command="a test").output
+    [veco] = tmp_path.glob("results/**/veco/1-debug/average/model")
+    below, found = (SavedModel.load(folder).state_dict() for folder in (veco, output / "average" / "model"))
+    for name, tensor in found.items():
+        there = re.sub(r"decoder\.layers\.(\d)", lambda match: f"encoder.layers.{int(match[1]) + 1}", name)
+        there = there.replace("target_embedding", "embeddings.source").replace("decoder.", "encoder.")
+        there = there.replace("model.projection", "model.heads.masked")
+        if name != "model.lengths.weight":
+            torch.testing.assert_close(tensor, below[there], atol=1e-6, rtol=0)
 
 
 @pytest.mark.recipes
