@@ -35,6 +35,7 @@ from dragoman.commands.options import (
     with_options,
 )
 from dragoman.commands.reader_help import ReaderCommand
+from dragoman.commands.text_options import TextOptions
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.stopping import Interrupted
 
@@ -221,7 +222,7 @@ def batch_size(
 
 
 @app.command()
-@with_options(sound=SoundOptions, search=ChoosingOptions, models=ModelOptions)
+@with_options(texts=TextOptions, sound=SoundOptions, search=ChoosingOptions, models=ModelOptions)
 def translate(
     model: Annotated[Path, typer.Argument(help="folder of a model, or of a run")],
     inputs: Annotated[
@@ -236,14 +237,6 @@ def translate(
             min=1, help="number of hypotheses per input, in text and json (a divided sound file has one hypothesis)"
         ),
     ] = 1,
-    documents: Annotated[
-        bool,
-        typer.Option(
-            "--documents",
-            help="translate the sentences of documents together, a line each, with a blank line between documents; for "
-            "models that were trained so. A part whose output has more or fewer sentences is translated by sentences",
-        ),
-    ] = False,
     format: Annotated[
         str,
         typer.Option(
@@ -258,6 +251,7 @@ def translate(
         ),
     ] = None,
     *,
+    texts: TextOptions,
     sound: SoundOptions,
     search: ChoosingOptions,
     models: ModelOptions,
@@ -273,7 +267,7 @@ def translate(
         inputs or [],
         languages=(source_language, target_language),
         n_best=n_best,
-        documents=documents,
+        texts=texts,
         kind=format,
         out=out,
         sound=sound,

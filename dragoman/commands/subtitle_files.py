@@ -12,6 +12,7 @@ from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
 
+from dragoman.commands.paragraphs import sentence_parts
 from dragoman.shared.errors import DataError, UsageError, shortened
 from dragoman.shared.machine.extras import require
 from dragoman.shared.text.languages import spaced
@@ -181,13 +182,11 @@ class SubtitleFile:
 
 def _sentences(run: Sequence[Unit], language: str) -> list[Sentence]:
     """Return the sentences of units that follow each other."""
-    from sentencex import segment
-
     between = " " if spaced(language) else ""
     text = between.join(unit.text for unit in run)
     ends = [*accumulate(len(unit.text) + len(between) for unit in run)]
     found, start = [], 0
-    for part in segment(language.partition("-")[0], text):
+    for part in sentence_parts(text, language):
         end = start + len(part)
         if part.strip():
             shares = [

@@ -17,7 +17,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 
 from dragoman.commands.subtitle_files import FORMATS, SubtitleFile
-from dragoman.serving.libretranslate import code_of, detected, fields_schema
+from dragoman.serving.libretranslate import code_of, detected, fields_schema, flag_of, paragraphs_of
 from dragoman.serving.protection import Gate, Refused, bearer
 from dragoman.serving.served import Models
 from dragoman.shared.errors import DataError, UsageError, shortened
@@ -32,6 +32,7 @@ _FIELDS = {
     "file": f"file to translate: {', '.join(ENDINGS)}",
     "source": "language code, or auto",
     "target": "language code",
+    "split": "true: lines of a text file are paragraphs, which are translated by sentences",
     "api_key": "key, if the server asks for one",
 }
 
@@ -85,7 +86,7 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
     )
     async def translate_file(request: Request) -> dict[str, str]:
         """Translate a text file by lines, or a file of subtitles by sentences."""
-        async with gate.admitted(), gate.for_text(request).form(max_files=1, max_fields=5) as form:
+        async with gate.admitted(), gate.for_text(request).form(max_files=1, max_fields=6) as form:
             if not gate.knows(str(form.get("api_key") or bearer(request) or "")):
                 raise Refused(403, "Invalid API key")
             file = form.get("file")
@@ -96,14 +97,18 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
                 raise UsageError(f"Invalid request: a file ends in {', '.join(ENDINGS)}, not {shortened(ending)!r}")
             asked: dict[str, Any] = {side: form.get(side) for side in ("source", "target")}
             source, target = (code_of(asked, side) for side in ("source", "target"))
+            split = flag_of(form, "split")
             content = await file.read()
             text = _text(content, gate.limits.characters)
             if source == "auto":
                 source = (await asyncio.to_thread(detected, text, sources))[0]["language"]
             if ending == ".txt":
-                lines = text.split("\n")
-                made, _ = await translated(request, [line.rstrip("\r") for line in lines], source, target)
-                written = "\n".join(made)
+                paragraphs = paragraphs_of(text, source if split else None)
+                made, code = await translated(
+                    request, [one for line in paragraphs for one in line.sentences], source, target
+                )
+                ready = iter(made)
+                written = "\n".join(line.joined([next(ready) for _ in line.sentences], code) for line in paragraphs)
             else:
                 subtitles = await asyncio.to_thread(_subtitles, content, ending, source, folder)
                 made, code = await translated(request, [one.text for one in subtitles.sentences], source, target)

@@ -35,6 +35,13 @@ def test_a_file_is_what_the_command_writes(dragoman, client, tmp_path, name, con
     assert not [*client.app.state.uploads.iterdir()]  # nothing is left
 
 
+def test_lines_of_a_file_are_split_into_sentences(dragoman, client, tmp_path):
+    text = "One two.  Three four!\n\none two\n"
+    _, expected, _ = dragoman("translate", small.GOLDEN, *SEARCH, "--split", text=text)
+    assert fetched(client, sent(client, text.encode(), split="true")).text == expected
+    assert fetched(client, sent(client, text.encode())).text != expected
+
+
 def test_a_file_waits_for_a_while_under_a_name_that_is_not_guessed(client, monkeypatch):
     monkeypatch.setattr(file_routes, "KEPT_FILES", 2)
     answers = [sent(client, b"one two") for _ in range(3)]
