@@ -227,7 +227,9 @@ def translate(
     model: Annotated[Path, typer.Argument(help="folder of a model, or of a run")],
     inputs: Annotated[
         list[Path] | None,
-        typer.Argument(help="text files, files of subtitles (srt, vtt, ass), or sound files and folders with them"),
+        typer.Argument(
+            help="text files, subtitles (srt, vtt, ass), JSON, Markdown, or sound files and folders with them"
+        ),
     ] = None,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
@@ -246,8 +248,8 @@ def translate(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="output folder, with one file per input, for a format with times and for files of subtitles; or the "
-            "translated file of subtitles; default: print"
+            help="output folder, with one file per input, for formats with times, subtitles, JSON and Markdown; or the "
+            "translated file of these; default: print"
         ),
     ] = None,
     *,
@@ -258,7 +260,7 @@ def translate(
 ) -> None:
     """Translate lines of text (files or standard input) or sound files; prints one line per input, in order.
 
-    A file of subtitles is translated by sentences, which may run over several blocks; times and tags stay.
+    Subtitles, JSON and Markdown are translated by sentences; times, tags, keys, placeholders, code and addresses stay.
     """
     from dragoman.commands.translate import translate_inputs
 

@@ -15,6 +15,7 @@ from dragoman.shared.generator import Hypothesis
 from dragoman.shared.machine.extras import require
 from dragoman.shared.systems.inputs import chosen_languages
 from dragoman.shared.systems.system import System
+from dragoman.shared.text.languages import spaced
 from dragoman.shared.text.units import joined
 
 #: White space in front of a full stop that is no ASCII ends sentencex 1.0 by a panic, half a surrogate by an error.
@@ -47,14 +48,18 @@ def gap_between(before: str, behind: str, gap: str, language: str) -> str:
     Args:
         before: the translation of the first one.
         behind: that of the second one.
-        gap: white space between their sources; "" where the source is written without.
+        gap: between their sources; see :func:`source_gap`.
         language: code of the translations.
 
     Returns:
-        The gap, or a space if it is empty; "" for Chinese and Japanese, but between words of other scripts.
+        The gap; "" for Chinese and Japanese, but between words of other scripts.
     """
-    seamed = joined([before, behind], language)
-    return (gap or " ") if len(seamed) > len(before) + len(behind) else ""
+    return gap if len(joined([before, behind], language)) > len(before) + len(behind) else ""
+
+
+def source_gap(gap: str, language: str) -> str:
+    """Return the white space between two sentences; a space where the language is written without any."""
+    return gap if gap or spaced(language) else " "
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Paragraph:
 
     Attributes:
         sentences: without white space at their ends; none of an empty text.
-        gaps: the white space in front of each sentence, "" in front of the first.
+        gaps: what stands in front of each sentence, see :func:`source_gap`; "" in front of the first.
     """
 
     sentences: list[str]
@@ -77,7 +82,8 @@ class Paragraph:
         gap = ""
         for part in sentence_parts(text, language):
             if sentence := part.strip():
-                gaps.append((gap + part[: len(part) - len(part.lstrip())]) if sentences else "")
+                gap += part[: len(part) - len(part.lstrip())]
+                gaps.append(source_gap(gap, language) if sentences else "")
                 sentences.append(sentence)
                 gap = part[len(part.rstrip()) :]
             else:
@@ -145,11 +151,13 @@ def refuse_split(*, speech: bool, several: bool, marked: bool) -> None:
     Args:
         speech: the model reads sound.
         several: several hypotheses are asked for.
-        marked: an input is a file with marks, which is translated by sentences anyway.
+        marked: an input is a file with a form, which is translated by sentences anyway.
     """
     if speech:
         raise UsageError("--split does not apply: this model reads speech, which is divided at its pauses")
     if several:
         raise UsageError("--split: a paragraph has one hypothesis: without --n-best and --samples")
     if marked:
-        raise UsageError("--split does not apply to files of subtitles: they are translated by sentences anyway")
+        raise UsageError(
+            "--split does not apply to files of subtitles, JSON and Markdown: they are translated by sentences anyway"
+        )

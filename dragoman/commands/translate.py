@@ -16,11 +16,10 @@ from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOption
 from dragoman.commands.pace import Pace
 from dragoman.commands.paragraphs import paragraphs_translated, refuse_split
 from dragoman.commands.searching import fitting, search_for, translation_options
-from dragoman.commands.subtitle_files import FORMATS as SUBTITLES
 from dragoman.commands.text_options import TextOptions
 from dragoman.commands.timed_output import FORMATS, check_output, rendered, write_timed
 from dragoman.commands.whole_documents import translate_documents
-from dragoman.commands.whole_subtitles import translate_subtitles
+from dragoman.commands.whole_files import has_form, translate_files
 from dragoman.shared.errors import DataError, UsageError, plural
 from dragoman.shared.evaluation.outputs import ONE_LINE
 from dragoman.shared.generator import Hypothesis
@@ -28,7 +27,7 @@ from dragoman.shared.machine.device import Machine
 from dragoman.shared.sound.segmentation import check_segmenter
 from dragoman.shared.sound.speech_activity import check_detector
 
-OUT = "--out is for files of subtitles, and for sound with --format srt, vtt, tsv, and json of one hypothesis"
+OUT = "--out is for subtitles, JSON and Markdown, and for sound with --format srt, vtt, tsv, and json of one hypothesis"
 CHUNK = 2048  # lines held in memory at a time
 
 
@@ -63,7 +62,7 @@ def translate_inputs(
     machine = Machine(device=models.device, precision=models.precision)
     system = load_models(model, models, machine, ctc=search.ctc)
     speech = "speech" in system.reads
-    marked = not speech and any(path.suffix.lower() in SUBTITLES for path in inputs)
+    marked = not speech and any(map(has_form, inputs))
     if texts.split:
         refuse_split(speech=speech, several=several, marked=marked)
     if kind != "text" and not (kind == "json" and (several or not speech)):
@@ -74,8 +73,8 @@ def translate_inputs(
     search = fitting(search, system)
     if marked:
         if several or texts.documents or kind != "text":
-            raise UsageError("a file of subtitles is translated without --n-best, --samples, --documents and --format")
-        translate_subtitles(system, inputs, languages=languages, out=out, search=search, models=models, machine=machine)
+            raise UsageError("subtitles, JSON and Markdown: without --n-best, --samples, --documents and --format")
+        translate_files(system, inputs, languages=languages, out=out, search=search, models=models, machine=machine)
         return
     if out is not None:
         raise UsageError(OUT)

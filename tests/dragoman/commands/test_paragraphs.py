@@ -21,7 +21,7 @@ def test_the_spaces_between_sentences_are_those_of_the_source(text, language):
     assert "".join(sentence_parts(text, language)) == text  # sentencex alone panics at "A\u00a0."
     paragraph = Paragraph.divided(text, language)
     assert all(one == one.strip() != "" for one in paragraph.sentences)
-    if all(paragraph.gaps[1:]):  # else a space is put where there is none
+    if language not in ("zh", "th"):  # where a space is put, as there is none
         assert paragraph.joined(paragraph.sentences, "de") == text.strip()
 
 
