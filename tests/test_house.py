@@ -307,7 +307,12 @@ def test_what_pyproject_names_exists():
 PINNED = "demo test hf adapters adam8bit vad resegment media serve dev docs plots speechbrain tensorboard".split()
 
 #: Modules whose distributions have another name.
-DISTRIBUTIONS = {"translate": "translate-toolkit", "yaml": "pyyaml", "webvtt": "webvtt-py"}
+DISTRIBUTIONS = {
+    "markdown_it": "markdown-it-py",
+    "translate": "translate-toolkit",
+    "yaml": "pyyaml",
+    "webvtt": "webvtt-py",
+}
 #: Modules that are nothing without a library which they import themselves.
 IMPORTED_BY = {"torch.utils.tensorboard": "tensorboard", "sentencepiece.sentencepiece_model_pb2": "protobuf"}
 #: Plugins that a program loads by itself.

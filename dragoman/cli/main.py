@@ -35,6 +35,7 @@ from dragoman.commands.options import (
     with_options,
 )
 from dragoman.commands.reader_help import ReaderCommand
+from dragoman.commands.text_options import TextOptions
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.stopping import Interrupted
 
@@ -221,12 +222,14 @@ def batch_size(
 
 
 @app.command()
-@with_options(sound=SoundOptions, search=ChoosingOptions, models=ModelOptions)
+@with_options(texts=TextOptions, sound=SoundOptions, search=ChoosingOptions, models=ModelOptions)
 def translate(
     model: Annotated[Path, typer.Argument(help="folder of a model, or of a run")],
     inputs: Annotated[
         list[Path] | None,
-        typer.Argument(help="text files, files of subtitles (srt, vtt, ass), or sound files and folders with them"),
+        typer.Argument(
+            help="text files, subtitles (srt, vtt, ass), JSON, Markdown, or sound files and folders with them"
+        ),
     ] = None,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
@@ -236,14 +239,6 @@ def translate(
             min=1, help="number of hypotheses per input, in text and json (a divided sound file has one hypothesis)"
         ),
     ] = 1,
-    documents: Annotated[
-        bool,
-        typer.Option(
-            "--documents",
-            help="translate the sentences of documents together, a line each, with a blank line between documents; for "
-            "models that were trained so. A part whose output has more or fewer sentences is translated by sentences",
-        ),
-    ] = False,
     format: Annotated[
         str,
         typer.Option(
@@ -253,18 +248,19 @@ def translate(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="output folder, with one file per input, for a format with times and for files of subtitles; or the "
-            "translated file of subtitles; default: print"
+            help="output folder, with one file per input, for formats with times, subtitles, JSON and Markdown; or the "
+            "translated file of these; default: print"
         ),
     ] = None,
     *,
+    texts: TextOptions,
     sound: SoundOptions,
     search: ChoosingOptions,
     models: ModelOptions,
 ) -> None:
     """Translate lines of text (files or standard input) or sound files; prints one line per input, in order.
 
-    A file of subtitles is translated by sentences, which may run over several blocks; times and tags stay.
+    Subtitles, JSON and Markdown are translated by sentences; times, tags, keys, placeholders, code and addresses stay.
     """
     from dragoman.commands.translate import translate_inputs
 
@@ -273,7 +269,7 @@ def translate(
         inputs or [],
         languages=(source_language, target_language),
         n_best=n_best,
-        documents=documents,
+        texts=texts,
         kind=format,
         out=out,
         sound=sound,

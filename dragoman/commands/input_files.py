@@ -43,6 +43,16 @@ def _decoded(file: BinaryIO, name: str) -> Iterator[str]:
         yield text.removeprefix("\ufeff") if number == 1 else text
 
 
+def read_text(path: Path) -> str:
+    """Return a file as text, without a byte-order mark; raise a DataError, if it is not UTF-8 or cannot be read."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: is not UTF-8 (byte {error.object[error.start]:#04x} at {error.start})") from error
+
+
 def refuse_sound(model: Path, inputs: list[Path]) -> None:
     """Refuse sound files and folders that a model of text is given, by UsageError."""
     for path in inputs:

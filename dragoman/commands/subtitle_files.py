@@ -12,7 +12,10 @@ from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
 
-from dragoman.shared.errors import DataError, UsageError, shortened
+from dragoman.commands.input_files import read_text
+from dragoman.commands.marked_text import Work
+from dragoman.commands.paragraphs import sentence_parts
+from dragoman.shared.errors import DataError, plural, shortened
 from dragoman.shared.machine.extras import require
 from dragoman.shared.text.languages import spaced
 from dragoman.shared.text.subtitles import SIGN, SubtitleRules, balanced_lines
@@ -85,6 +88,17 @@ class SubtitleFile:
         self._units = list(self._divided())
         self.sentences = [one for run in self._runs() for one in _sentences(run, language)]
 
+    def work(self, language: str) -> Work:
+        """Translate its sentences into a language; return the file."""
+        translations = yield [sentence.text for sentence in self.sentences]
+        return self.written(translations, language)
+
+    @property
+    def remarks(self) -> list[str]:
+        """Remarks that a user needs beside the translation."""
+        tags = f"{plural(self.lost, 'tag')} inside of texts left out; those around whole texts are kept"
+        return [tags] if self.lost else []
+
     def written(self, translations: Sequence[str], language: str, rules: SubtitleRules | None = None) -> str:
         """Return the file with translations in the places of its sentences.
 
@@ -121,14 +135,7 @@ class SubtitleFile:
     def _read(self) -> Any:
         import pysubs2
 
-        try:
-            text = self.path.read_bytes().decode("utf-8-sig")
-        except OSError as error:
-            raise DataError(f"{self.path}: cannot be read ({error.strerror})") from error
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{self.path}: is not UTF-8 (byte {error.object[error.start]:#04x} at {error.start})"
-            ) from error
+        text = read_text(self.path)
         lines = text.splitlines()
         if self.kind in ("srt", "vtt"):
             for number, line in enumerate(lines, start=1):
@@ -181,13 +188,11 @@ class SubtitleFile:
 
 def _sentences(run: Sequence[Unit], language: str) -> list[Sentence]:
     """Return the sentences of units that follow each other."""
-    from sentencex import segment
-
     between = " " if spaced(language) else ""
     text = between.join(unit.text for unit in run)
     ends = [*accumulate(len(unit.text) + len(between) for unit in run)]
     found, start = [], 0
-    for part in segment(language.partition("-")[0], text):
+    for part in sentence_parts(text, language):
         end = start + len(part)
         if part.strip():
             shares = [
@@ -220,10 +225,3 @@ def _wrapped(words: Sequence[str], limit: int, dash: str) -> list[str]:
     return (
         ["".join(whole)] if dash else balanced_lines([part for word in whole for part in fitting(word, limit)], limit)
     )
-
-
-def refuse_mixed(files: Sequence[Path]) -> None:
-    """Refuse files of which some are subtitles and others not, by UsageError."""
-    others = [path for path in files if path.suffix.lower() not in FORMATS]
-    if others:
-        raise UsageError(f"{others[0]}: is no file of subtitles ({', '.join(FORMATS)}), as others are")

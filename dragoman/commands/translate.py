@@ -14,18 +14,20 @@ from dragoman.commands.input_files import lines, refuse_sound, report_cut, repor
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOptions
 from dragoman.commands.pace import Pace
+from dragoman.commands.paragraphs import paragraphs_translated, refuse_split
 from dragoman.commands.searching import fitting, search_for, translation_options
-from dragoman.commands.subtitle_files import FORMATS as SUBTITLES
+from dragoman.commands.text_options import TextOptions
 from dragoman.commands.timed_output import FORMATS, check_output, rendered, write_timed
 from dragoman.commands.whole_documents import translate_documents
-from dragoman.commands.whole_subtitles import translate_subtitles
+from dragoman.commands.whole_files import has_form, translate_files
 from dragoman.shared.errors import DataError, UsageError, plural
 from dragoman.shared.evaluation.outputs import ONE_LINE
+from dragoman.shared.generator import Hypothesis
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.sound.segmentation import check_segmenter
 from dragoman.shared.sound.speech_activity import check_detector
 
-OUT = "--out is for files of subtitles, and for sound with --format srt, vtt, tsv, and json of one hypothesis"
+OUT = "--out is for subtitles, JSON and Markdown, and for sound with --format srt, vtt, tsv, and json of one hypothesis"
 CHUNK = 2048  # lines held in memory at a time
 
 
@@ -35,9 +37,9 @@ def translate_inputs(
     *,
     languages: tuple[str | None, str | None],
     n_best: int,
-    documents: bool,
     kind: str,
     out: Path | None,
+    texts: TextOptions,
     sound: SoundOptions,
     search: ChoosingOptions,
     models: ModelOptions,
@@ -52,7 +54,7 @@ def translate_inputs(
     several = n_best > 1 or (search.samples > 1 and not search.chooses)
     if several and kind not in ("text", "json"):
         raise UsageError(f"--format {kind} has one hypothesis: without --n-best and --samples, or --format json")
-    if documents and (several or kind != "text"):
+    if texts.documents and (several or kind != "text"):
         raise UsageError("--documents prints a line for each line: without --n-best, --samples and --format")
     check_detector(sound.speech_detector)
     check_segmenter(sound.segmenter)
@@ -60,20 +62,23 @@ def translate_inputs(
     machine = Machine(device=models.device, precision=models.precision)
     system = load_models(model, models, machine, ctc=search.ctc)
     speech = "speech" in system.reads
+    marked = not speech and any(map(has_form, inputs))
+    if texts.split:
+        refuse_split(speech=speech, several=several, marked=marked)
     if kind != "text" and not (kind == "json" and (several or not speech)):
         options: dict[str, Any] = {"sound": sound, "search": search, "models": models, "loaded": system}
         render = partial(rendered, kind, batch_size=models.batch_size)
         write_timed(model, inputs, languages=languages, kind=kind, formats=FORMATS, out=out, render=render, **options)
         return
     search = fitting(search, system)
-    if any(path.suffix.lower() in SUBTITLES for path in inputs) and not speech:
-        if several or documents or kind != "text":
-            raise UsageError("a file of subtitles is translated without --n-best, --samples, --documents and --format")
-        translate_subtitles(system, inputs, languages=languages, out=out, search=search, models=models, machine=machine)
+    if marked:
+        if several or texts.documents or kind != "text":
+            raise UsageError("subtitles, JSON and Markdown: without --n-best, --samples, --documents and --format")
+        translate_files(system, inputs, languages=languages, out=out, search=search, models=models, machine=machine)
         return
     if out is not None:
         raise UsageError(OUT)
-    if documents:
+    if texts.documents:
         translate_documents(system, inputs, languages=languages, search=search, models=models, machine=machine)
         return
     chosen = search_for(search, n_best=n_best, tokenizer=system.output.tokenizer)
@@ -85,11 +90,17 @@ def translate_inputs(
     items: Iterable[str | Path] = sound_files(inputs) if speech else lines(inputs)
     iterator = enumerate(items, start=1)
     unreadable: list[DataError] = []
+
+    def translate(some: list[Any]) -> list[list[Hypothesis]]:
+        return system.hypotheses(some, search=chosen, unreadable=unreadable, **options)
+
     pace = Pace()
     while chunk := list(islice(iterator, CHUNK)):
         before = len(unreadable)
         with pace.working(), machine.autocast():
-            outputs = system.hypotheses([item for _, item in chunk], search=chosen, unreadable=unreadable, **options)
+            some = [item for _, item in chunk]
+            split = texts.split
+            outputs = paragraphs_translated(system, some, translate, languages) if split else translate(some)
         for (number, item), hypotheses in zip(chunk, outputs, strict=True):
             if kind == "json":
                 listed = [{"score": round(one.score, 4), "cut": one.cut, **one.texts} for one in hypotheses]
@@ -99,8 +110,8 @@ def translate_inputs(
             for hypothesis in hypotheses:
                 cells = [str(item).translate(ONE_LINE)] if speech else [str(number)] if several else []
                 cells += [f"{hypothesis.score:.4f}"] if several else []
-                texts = [hypothesis.texts[name].translate(ONE_LINE) for name in names]
-                print("\t".join([*cells, *texts]))
+                cells += [hypothesis.texts[name].translate(ONE_LINE) for name in names]
+                print("\t".join(cells))
         sys.stdout.flush()
         report_unreadable(unreadable[before:])
         cut = [item if speech else number for (number, item), h in zip(chunk, outputs, strict=True) if h and h[0].cut]

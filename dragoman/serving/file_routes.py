@@ -1,4 +1,4 @@
-"""LibreTranslate's ``/translate_file``: text files and files of subtitles, translated as the command does it.
+"""LibreTranslate's ``/translate_file``: files of text, subtitles, JSON and Markdown, translated as the command does it.
 
 What was made waits for a while under an address that nobody can guess, so that it is fetched without a key, as there.
 """
@@ -16,22 +16,23 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 
-from dragoman.commands.subtitle_files import FORMATS, SubtitleFile
-from dragoman.serving.libretranslate import code_of, detected, fields_schema
+from dragoman.commands.marked_text import Work
+from dragoman.commands.whole_files import FORMS, FormedFile
+from dragoman.serving.libretranslate import code_of, detected, fields_schema, flag_of, paragraphs_of
 from dragoman.serving.protection import Gate, Refused, bearer, client_of
 from dragoman.serving.served import Models
 from dragoman.shared.errors import DataError, UsageError, shortened
-from dragoman.shared.machine.extras import require
 from dragoman.shared.text.languages import union
 
 #: Endings of files that are translated.
-ENDINGS = (".txt", *FORMATS)
+ENDINGS = (".txt", *FORMS)
 #: Seconds for which a file waits, and how many do at a time: the oldest goes first.
 KEPT_SECONDS, KEPT_FILES = 900.0, 64
 _FIELDS = {
     "file": f"file to translate: {', '.join(ENDINGS)}",
     "source": "language code, or auto",
     "target": "language code",
+    "split": "true: lines of a text file are paragraphs, which are translated by sentences",
     "api_key": "key, if the server asks for one",
 }
 
@@ -83,9 +84,9 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
         summary="Translate a file",
         openapi_extra=fields_schema(_FIELDS, "multipart/form-data", file="file"),
     )
-    async def translate_file(request: Request) -> dict[str, str]:
-        """Translate a text file by lines, or a file of subtitles by sentences."""
-        async with gate.admitted(client_of(request)), gate.for_text(request).form(max_files=1, max_fields=5) as form:
+    async def translate_file(request: Request) -> dict[str, Any]:
+        """Translate a text file by lines; subtitles, JSON and Markdown by sentences, with warnings if there are any."""
+        async with gate.admitted(client_of(request)), gate.for_text(request).form(max_files=1, max_fields=6) as form:
             if not gate.knows(str(form.get("api_key") or bearer(request) or "")):
                 raise Refused(403, "Invalid API key")
             file = form.get("file")
@@ -96,20 +97,29 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
                 raise UsageError(f"Invalid request: a file ends in {', '.join(ENDINGS)}, not {shortened(ending)!r}")
             asked: dict[str, Any] = {side: form.get(side) for side in ("source", "target")}
             source, target = (code_of(asked, side) for side in ("source", "target"))
+            split, remarks = flag_of(form, "split"), list[str]()
             content = await file.read()
             text = _text(content, gate.limits.characters)
             if source == "auto":
                 source = (await asyncio.to_thread(detected, text, sources))[0]["language"]
             if ending == ".txt":
-                lines = text.split("\n")
-                made, _ = await translated(request, [line.rstrip("\r") for line in lines], source, target)
-                written = "\n".join(made)
+                paragraphs = paragraphs_of(text, source if split else None)
+                made, code = await translated(
+                    request, [one for line in paragraphs for one in line.sentences], source, target
+                )
+                ready = iter(made)
+                written = "\n".join(line.joined([next(ready) for _ in line.sentences], code) for line in paragraphs)
             else:
-                subtitles = await asyncio.to_thread(_subtitles, content, ending, source, folder)
-                made, code = await translated(request, [one.text for one in subtitles.sentences], source, target)
-                written = await asyncio.to_thread(subtitles.written, made, code)
+                _, codes = models.choose("source", "translation", source=source, target=target)
+                formed = await asyncio.to_thread(_formed, content, ending, str(codes["source_language"]), folder)
+                work = formed.work(str(codes["target_language"]))
+                asking: list[str] | None = None
+                while isinstance(step := await asyncio.to_thread(_next, work, asking), list):
+                    asking, _ = await translated(request, step, source, target)
+                written, remarks = step, formed.remarks
         name = shelf.put(written.encode(), ending)
-        return {"translatedFileUrl": f"{request.base_url}download_file/{name}"}
+        answer = {"translatedFileUrl": f"{request.base_url}download_file/{name}"}
+        return answer | ({"warnings": remarks} if remarks else {})
 
     @router.get("/download_file/{name}", summary="A translated file")
     async def download_file(name: str) -> Response:
@@ -133,13 +143,20 @@ def _text(content: bytes, most: int) -> str:
     return text
 
 
-def _subtitles(content: bytes, ending: str, language: str, folder: Path) -> SubtitleFile:
-    """Read subtitles from a file of ours."""
-    require("pysubs2", "subtitles", "a translation of subtitles")
+def _next(work: Work, made: list[str] | None) -> list[str] | str:
+    """Return the next texts that a file wants to be translated, or its content at the end."""
+    try:
+        return next(work) if made is None else work.send(made)
+    except StopIteration as end:
+        return str(end.value)
+
+
+def _formed(content: bytes, ending: str, language: str, folder: Path) -> FormedFile:
+    """Read a file with a form from one of ours."""
     path = folder / (secrets.token_hex(8) + ending)
     try:
         path.write_bytes(content)
-        return SubtitleFile(path, language)
+        return FORMS[ending](path, language)
     except DataError as error:
         raise DataError(str(error).replace(str(path), "file")) from error
     finally:

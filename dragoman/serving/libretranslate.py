@@ -1,16 +1,18 @@
 """LibreTranslate's protocol: ``/translate``, ``/languages`` and ``/detect`` (its clients' address is the server's).
 
-Texts of several lines are translated line by line, as ``dragoman translate`` does. Errors are ``{"error": message}``.
+Texts of several lines are translated line by line, as ``dragoman translate`` does; with the field ``split``, which is
+ours, each line by sentences. Errors are ``{"error": message}``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
 
+from dragoman.commands.paragraphs import Paragraph
 from dragoman.serving.protection import Gate, Refused, bearer, client_of, fields_of
 from dragoman.serving.served import Models, Task
 from dragoman.shared.errors import UsageError, check_number, shortened
@@ -28,6 +30,7 @@ _TRANSLATE = {
     "target": "language code",
     "format": "text",
     "alternatives": "number of further translations",
+    "split": "true: lines are paragraphs, which are translated by sentences",
     "api_key": "key, if the server asks for one",
 }
 
@@ -64,25 +67,26 @@ def routes(models: Models, gate: Gate) -> APIRouter:
                 raise UsageError(f"format {shortened(str(asked['format']))!r} is not supported, only text")
             more = alternatives_of(asked, tasks)
             source, target = (code_of(asked, side) for side in ("source", "target"))
-            found = None
+            language = None
             if source == "auto":
-                found = (await asyncio.to_thread(detected, "\n".join(texts), sources))[0]
-                source = found["language"]
+                language = (await asyncio.to_thread(detected, "\n".join(texts), sources))[0]
+                source = language["language"]
+            split = flag_of(asked, "split")
             task, codes = models.choose("source", "translation", source=source, target=target)
-            lines = [text.split("\n") for text in texts]
-            rows = [
-                {"id": shortened(line), "audio": None, "source_text": line.rstrip("\r"), **codes}
-                for text in lines
-                for line in text
-            ]
-            hypotheses = await gate.result(request, models.served[task.model].submit(task, rows))
-        iterator = iter(hypotheses)
-        outputs = [texts_written([next(iterator) for _ in text], 1 + more) for text in lines]
+            paragraphs = [paragraphs_of(text, codes["source_language"] if split else None) for text in texts]
+            sentences = [sentence for text in paragraphs for line in text for sentence in line.sentences]
+            rows = [{"id": shortened(one), "audio": None, "source_text": one, **codes} for one in sentences]
+            hypotheses = iter(await gate.result(request, models.served[task.model].submit(task, rows)))
+        found = [[[next(hypotheses) for _ in line.sentences] for line in text] for text in paragraphs]
+        outputs = [
+            [written(text, of_text, codes["target_language"], place) for place in range(1 + more)]
+            for text, of_text in zip(paragraphs, found, strict=True)
+        ]
         answer: dict[str, Any] = {"translatedText": [best for best, *_ in outputs]}
         if more:
             answer["alternatives"] = [others for _, *others in outputs]
-        if found is not None:
-            answer["detectedLanguage"] = [found] * len(outputs)
+        if language is not None:
+            answer["detectedLanguage"] = [language] * len(outputs)
         return answer if isinstance(asked["q"], list) else {key: value[0] for key, value in answer.items()}
 
     @router.get("/languages", summary="Languages that texts are translated from, and into")
@@ -145,11 +149,42 @@ def alternatives_of(asked: dict[str, Any], tasks: Sequence[Task]) -> int:
     return number
 
 
-def texts_written(lines: Sequence[Sequence[Hypothesis]], count: int) -> list[str]:
-    """Return the best text that hypotheses of lines make, and the next ones; a line with fewer repeats its last one."""
-    return [
-        "\n".join(found[min(place, len(found) - 1)].texts["translation"] for found in lines) for place in range(count)
-    ]
+def flag_of(asked: Mapping[str, Any], name: str) -> bool:
+    """Return a truth value of a request, of JSON or of a form; false if it is missing. Raises a UsageError."""
+    value = asked.get(name) or False
+    if isinstance(value, bool):
+        return value
+    if value not in ("true", "1", "false", "0"):
+        raise UsageError(f"Invalid request: {name} is true or false, not {shortened(ascii(value))}")
+    return value in ("true", "1")
+
+
+def paragraphs_of(text: str, language: str | None) -> list[Paragraph]:
+    """Return the lines of a text, divided into the sentences of a language; with None, each is a sentence.
+
+    A line without a sentence has an empty one, which needs no model.
+    """
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    whole = [Paragraph([line], [""]) for line in lines]
+    if language is None:
+        return whole
+    divided = [Paragraph.divided(line, language) for line in lines]
+    return [parts if parts.sentences else line for parts, line in zip(divided, whole, strict=True)]
+
+
+def written(
+    lines: Sequence[Paragraph], found: Sequence[Sequence[Sequence[Hypothesis]]], language: str, place: int
+) -> str:
+    """Return the text that the hypotheses of a place make; a sentence with fewer gives its last one.
+
+    Args:
+        lines: paragraphs of the text.
+        found: the hypotheses of each sentence of each line.
+        language: code of theirs.
+        place: 0 for the best ones.
+    """
+    texts = [[few[min(place, len(few) - 1)].texts["translation"] for few in line] for line in found]
+    return "\n".join(line.joined(some, language) for line, some in zip(lines, texts, strict=True))
 
 
 def detected(text: str, known: Sequence[str]) -> list[dict[str, Any]]:

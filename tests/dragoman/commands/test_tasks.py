@@ -5,6 +5,7 @@ import pytest
 from dragoman import BeamSearch, Rules, UsageError
 from dragoman.commands.evaluate import metrics_by_text
 from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOptions
+from dragoman.commands.text_options import TextOptions
 from dragoman.commands.translate import translate_inputs
 from dragoman.st.cascade import Cascade
 from tests.shared.systems.test_several_texts import other_tokenizer, several, tokenizer
@@ -27,9 +28,9 @@ def printed(tmp_path, capsys):
             [lines],
             languages=(None, None),
             n_best=1,
-            documents=False,
             kind="text",
             out=None,
+            texts=TextOptions(),
             sound=SoundOptions(),
             search=ChoosingOptions(maximum_length_extra=6),
             models=ModelOptions(device="cpu", **models),

@@ -9,6 +9,7 @@ from tests import small
 
 pysubs2 = pytest.importorskip("pysubs2")
 pytest.importorskip("sentencex")
+pytest.importorskip("markdown_it")
 
 SEARCH = ["--beam", "3", "--maximum-length-extra", "12", "--device", "cpu"]
 FILM = "1\n00:00:01,000 --> 00:00:02,000\n<i>one two</i>\n\n2\n00:00:05,000 --> 00:00:06,000\nthree four\n"
@@ -24,7 +25,15 @@ def fetched(client, answer):
     return client.get(answer.json()["translatedFileUrl"])
 
 
-@pytest.mark.parametrize(("name", "content"), [("news.txt", "one two\n\nthree four\n"), ("film.SRT", FILM)])
+FILES = [
+    ("news.txt", "one two\n\nthree four\n"),
+    ("film.SRT", FILM),
+    ("strings.json", '{"a": "one two", "b": [1.0, "three {name} four"]}\n'),
+    ("page.md", "# one two\n\nthree `code` four\n\n    code\n"),
+]
+
+
+@pytest.mark.parametrize(("name", "content"), FILES)
 def test_a_file_is_what_the_command_writes(dragoman, client, tmp_path, name, content):
     (tmp_path / name.lower()).write_text(content)
     _, expected, _ = dragoman("translate", small.GOLDEN, *SEARCH, tmp_path / name.lower())
@@ -33,6 +42,19 @@ def test_a_file_is_what_the_command_writes(dragoman, client, tmp_path, name, con
         "attachment; filename=translated."
     )
     assert not [*client.app.state.uploads.iterdir()]  # nothing is left
+
+
+def test_warnings_are_part_of_the_answer(client):
+    answer = sent(client, b'{"a": "one {name} two"}', "strings.json").json()
+    assert answer["warnings"] == ["placeholders were lost, so translated in parts around them: a"]
+    assert "warnings" not in sent(client, b'{"a": "one two"}', "strings.json").json()
+
+
+def test_lines_of_a_file_are_split_into_sentences(dragoman, client, tmp_path):
+    text = "One two.  Three four!\n\none two\n"
+    _, expected, _ = dragoman("translate", small.GOLDEN, *SEARCH, "--split", text=text)
+    assert fetched(client, sent(client, text.encode(), split="true")).text == expected
+    assert fetched(client, sent(client, text.encode())).text != expected
 
 
 def test_a_file_waits_for_a_while_under_a_name_that_is_not_guessed(client, monkeypatch):
@@ -55,12 +77,13 @@ def test_a_key_is_asked_for(served):
 @pytest.mark.parametrize(
     ("content", "name", "changes", "message"),
     [
-        (b"one", "news.pdf", {}, "a file ends in .txt, .srt, .vtt, .ass, .ssa, not '.pdf'"),
+        (b"one", "news.pdf", {}, "a file ends in .txt, .srt, .vtt, .ass, .ssa, .json, .md, .markdown, not '.pdf'"),
         (b"\xff", "news.txt", {}, "the file is not UTF-8 (byte 0)"),
         (b"one " * 501, "news.txt", {}, "file (2004) exceeds text limit (2000)"),
         (b"one", "news.txt", {"target": ""}, "missing target parameter"),
         (b"one", "news.txt", {"source": "xx"}, "source language 'xx' is unknown"),
         (b"1\nnow --> then\none\n", "film.srt", {}, "file: line 2: 'now --> then' are no times"),
+        (b"{", "strings.json", {}, "file: line 1: no JSON"),
         (b"none", "film.vtt", {}, "file: holds no subtitles"),
     ],
 )

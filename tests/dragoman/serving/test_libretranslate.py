@@ -42,6 +42,23 @@ def test_paragraphs_lists_blanks_and_forms(client):
     assert client.post("/translate", data=form, files={}).status_code == 200
 
 
+def test_lines_are_split_into_sentences(dragoman, client):
+    pytest.importorskip("sentencex")
+    text = "One two.  Three four!\n\none two"
+    _, output, _ = dragoman("translate", small.GOLDEN, *SEARCH, text="One two.\nThree four!\none two\n")
+    first, second, third = output.splitlines()
+    expected = f"{first}  {second}\n\n{third}"
+    assert asked(client, text, split=True).json() == {"translatedText": expected}
+    assert asked(client, [text, "one two"], split="true").json() == {"translatedText": [expected, third]}
+    form = {"q": text, "source": "en", "target": "de"}
+    assert client.post("/translate", data=form | {"split": "1"}).json() == {"translatedText": expected}
+    assert asked(client, text, split=False).json() == asked(client, text).json() != {"translatedText": expected}
+    _, output, _ = dragoman("translate", small.GOLDEN, *SEARCH, "--n-best", "2", text="One two.\nThree four!\n")
+    others = [line.split("\t")[2] for line in output.splitlines()][1::2]
+    answer = asked(client, text.partition("\n")[0], split=True, alternatives=1).json()
+    assert answer["alternatives"] == ["  ".join(others)]
+
+
 def test_alternatives_are_the_other_hypotheses(dragoman, client):
     _, output, _ = dragoman("translate", small.GOLDEN, *SEARCH, "--n-best", "3", text="one two\n")
     best, *others = [line.split("\t")[2] for line in output.splitlines()]
@@ -76,6 +93,8 @@ def test_languages_are_listed_and_detected(client):
         ({"target": ["de"]}, "missing target parameter"),
         ({"format": "html"}, "format 'html' is not supported, only text"),
         ({"alternatives": 3}, "alternatives must be a number at least 0 and at most 2, not 3"),
+        ({"split": "yes"}, "split is true or false, not 'yes'"),
+        ({"split": [1]}, "split is true or false, not [1]"),
         ({"alternatives": "many"}, "alternatives must be a number"),
         ({"alternatives": 1.5}, "alternatives must be a whole number, not 1.5"),
     ],

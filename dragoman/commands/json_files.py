@@ -1,0 +1,130 @@
+"""Files of JSON whose strings are translated, such as those of programs; all else stays as it is, to the byte."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.commands.input_files import read_text
+from dragoman.commands.marked_text import MarkedSentence, MarkedText, Work, whole_work
+from dragoman.commands.placeholder_marks import CASES, marks_of
+from dragoman.shared.errors import DataError
+from dragoman.shared.text.surrogates import find_surrogate
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[][{},:]|[^\s"\][{},:]+')
+_NAME = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Value:
+    """A string that is a value.
+
+    Attributes:
+        start: its place in the file.
+        end: the place behind it.
+        path: its keys and numbers: ``menu.items[2]``.
+        text: without quotes and escapes.
+        lines: of its text, those without words as they are.
+    """
+
+    start: int
+    end: int
+    path: str
+    text: str
+    lines: list[MarkedText]
+
+    @property
+    def sentences(self) -> list[MarkedSentence]:
+        """The sentences of all lines."""
+        return [one for line in self.lines for one in line.sentences]
+
+    @property
+    def has_cases(self) -> bool:
+        """Tell whether there are messages within a placeholder."""
+        return any(CASES.match(mark) for line in self.lines for mark in line.marked)
+
+
+class JsonFile:
+    """A file of JSON.
+
+    Args:
+        path: of the file, in UTF-8.
+        language: of its strings.
+
+    Attributes:
+        remarks: what a user has to know of the translation, after it.
+
+    Raises:
+        DataError: naming file and line, if it is no JSON.
+        UsageError: without sentencex.
+    """
+
+    def __init__(self, path: Path, language: str) -> None:
+        self.path = path
+        self._text = read_text(path)
+        self.remarks: list[str] = []
+        try:
+            json.loads(self._text)
+        except json.JSONDecodeError as error:
+            raise DataError(f"{path}: line {error.lineno}: no JSON: {error.msg} (column {error.colno})") from error
+        except RecursionError:
+            raise DataError(f"{path}: nested too deeply") from None
+        self._values = [*self._found(language)]
+        self._ascii = self._text.isascii() and re.search(r"\\u(?!00[01])", self._text) is not None
+
+    def work(self, language: str) -> Work:
+        """Translate its strings into a language; return the file."""
+        yield from whole_work(one for value in self._values for one in value.sentences)
+        again = [value.path for value in self._values if any(one.in_parts for one in value.sentences)]
+        cases = [value.path for value in self._values if value.has_cases]
+        if again:
+            self.remarks.append(f"placeholders were lost, so translated in parts around them: {_listed(again)}")
+        if cases:
+            self.remarks.append(f"the cases of a plural or select are not translated: {_listed(cases)}")
+        parts, begin = [], 0
+        for value in self._values:
+            made = "\n".join(line.written(language) for line in value.lines)
+            if made != value.text:
+                parts += [self._text[begin : value.start], json.dumps(made, ensure_ascii=self._ascii)]
+                begin = value.end
+        return "".join([*parts, self._text[begin:]])
+
+    def _found(self, language: str) -> Iterator[Value]:
+        """Yield the strings to translate, in order."""
+        path: list[str | int] = []
+        tokens = [*_TOKEN.finditer(self._text)]
+        for match, behind in zip(tokens, [*tokens[1:], None], strict=True):
+            token = match[0]
+            if token in ("{", "["):
+                path.append("" if token == "{" else 0)
+            elif token in ("}", "]"):
+                path.pop()
+            elif token == "," and isinstance(path[-1], int):
+                path[-1] += 1
+            elif token[0] == '"' and behind is not None and behind[0] == ":":
+                path[-1] = json.loads(token)
+            elif token[0] == '"':
+                yield self._value(match, path, language)
+
+    def _value(self, match: re.Match[str], path: list[str | int], language: str) -> Value:
+        text = json.loads(match[0])
+        if find_surrogate(text):
+            raise DataError(f"{self.path}: {_called(path)}: half a surrogate pair, which is no text")
+        lines = [MarkedText(line, marks_of(line), language) for line in text.split("\n")]
+        return Value(match.start(), match.end(), _called(path), text, lines)
+
+
+def _called(path: list[str | int]) -> str:
+    """Return the path of a value: keys that are words behind points, others and numbers in brackets."""
+    parts = [
+        f"[{part}]" if isinstance(part, int) else f".{part}" if _NAME.fullmatch(part) else f"[{json.dumps(part)}]"
+        for part in path
+    ]
+    return "".join(parts).removeprefix(".") or "the whole"
+
+
+def _listed(paths: list[str]) -> str:
+    return ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")

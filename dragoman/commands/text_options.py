@@ -1,0 +1,41 @@
+"""The options of ``dragoman translate`` for text; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from dragoman.shared.errors import UsageError
+
+TEXTS = "Texts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions:
+    """The division of text into what is translated at a time (docs/commands.md)."""
+
+    documents: Annotated[
+        bool,
+        typer.Option(
+            "--documents",
+            help="translate the sentences of documents together, a line each, with a blank line between documents; for "
+            "models that were trained so. A part whose output has more or fewer sentences is translated by sentences",
+            rich_help_panel=TEXTS,
+        ),
+    ] = False
+    split: Annotated[
+        bool,
+        typer.Option(
+            "--split",
+            help="a line is a paragraph: translate it by sentences, and keep the spaces between them "
+            "(pip install 'dragoman\\[subtitles]')",
+            rich_help_panel=TEXTS,
+        ),
+    ] = False
+
+    def check(self) -> None:
+        """Refuse options that contradict each other, by UsageError."""
+        if self.documents and self.split:
+            raise UsageError("--split does not go with --documents, which has a sentence a line")
