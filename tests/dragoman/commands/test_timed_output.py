@@ -168,7 +168,7 @@ def test_subtitles_keep_the_limits_that_were_given(dragoman, speech_model, talk)
             "segmenter must be one of pauses, silero, not 'x'",
         ),
         (["evaluate", GOLDEN, "x.arrow", "--segmenter", "silero"], "--segmenter applies with --talks"),
-        (["translate", GOLDEN, "--out", "x"], "--out is for files of subtitles, and for sound with --format"),
+        (["translate", GOLDEN, "--out", "x"], "--out is for subtitles, JSON and Markdown, and for sound with --format"),
         (["subtitle", GOLDEN, "x.wav", "--format", "tsv"], "--format must be one of srt, vtt, not 'tsv'"),
         (
             ["subtitle", GOLDEN, "x.wav", "--lines", "2", "--gap", "-1"],
