@@ -99,8 +99,8 @@ class Generator(Protocol):
     """An autoregressive system, as greedy and beam search see it.
 
     A generator may also have ``longest_output``, the most tokens that its positions allow; ``state_bytes(length)``, the
-    bytes that its state takes for an output of so many tokens; and ``read_bytes(batch, outputs)``, the bytes that it
-    keeps of a batch's inputs while it writes so many outputs of each sentence.
+    bytes of its state for an output of ``length`` tokens; and ``read_bytes(batch, outputs)``, the bytes of a batch's
+    inputs that it keeps while it writes ``outputs`` outputs for each sentence.
     """
 
     def encode(self, batch: Batch) -> Encoding:

@@ -46,7 +46,7 @@ class ArrivingSound:
         return found
 
     def _taken(self, count: int) -> Tensor:
-        """Resample the next samples, so many of them."""
+        """Resample the next ``count`` samples, and return what they become."""
         if count <= 0:
             return torch.zeros(0)
         whole = resample(self._kept, RATE, SAMPLE_RATE)

@@ -86,9 +86,9 @@ async def served(socket: WebSocket, gate: Gate, made: Callable[..., Session], kn
                 JSONResponse({"error": described}, status_code=status, headers=getattr(error, "headers", None))
             )
             return
-        await socket.accept("realtime" if "realtime" in socket.scope.get("subprotocols", []) else None)
         code = _WELL
-        try:
+        try:  # from here on a room may have a speaker, who has to leave it whatever happens
+            await socket.accept("realtime" if "realtime" in socket.scope.get("subprotocols", []) else None)
             await session.begin()
             await converse(socket, session, gate.limits.deadline, gate.limits.live_seconds)
         except Exception as error:

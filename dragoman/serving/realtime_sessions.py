@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -103,15 +104,14 @@ class _Base:
     """
 
     def __init__(self, connection: Connection, models: Models, asked: Mapping[str, str], expires: int) -> None:
-        self.connection, self.event, self.over = connection, None, False
+        self.connection, self.over = connection, False
+        self.event: str | None = None
         self._models = models
         self._model, self._source = asked.get("model") or ANY, asked.get("language") or None
         self._session = {"id": f"sess_{secrets.token_hex(8)}", "expires_at": expires}
         self._arriving = ArrivingSound()
         self._live: Live | None = None
         self._offset = 0.0  # seconds that were heard before
-
-    event: str | None
 
     @property
     def working(self) -> list[asyncio.Task[None]]:
@@ -128,10 +128,9 @@ class _Base:
         """End the sentence, and wait for its output; what is heard later is heard afresh."""
         rest = self._arriving.rest()
         if self._live is not None:
-            live, self._live = self._live, None
-            await live.add(rest)
-            await live.finish()
-            self._offset = live.heard
+            await self._live.add(rest)
+            await self._live.finish()
+            self._offset, self._live = self._live.heard, None
 
     def _stop(self) -> None:
         if self._live is not None:
@@ -278,7 +277,10 @@ class Translation(_Base):
 
     async def _last_words(self, room: Room) -> None:
         try:
-            await self._finish()
+            if not any(work.done() for work in self.working):  # which has failed, and said so
+                await self._finish()
+        except Exception as error:  # the speaker may have gone: nobody else can be told
+            logging.getLogger("dragoman").error("the end of a live session failed", exc_info=error)
         finally:
             self._stop()
             room.leave()

@@ -5,11 +5,13 @@ import threading
 import time
 
 import pytest
+from starlette.websockets import WebSocketDisconnect
 
 from dragoman.serving import reading_rooms as rooms
 from dragoman.serving.protection import Refused
 from dragoman.serving.reading_rooms import Room, Rooms, Track
 from dragoman.simultaneous.listening import Emission
+from dragoman.simultaneous.live_talk import LiveTalk
 from tests.dragoman.serving.test_realtime import TRANSLATIONS, append, deltas, pcm, streamed, until
 
 httpx = pytest.importorskip("httpx2")
@@ -169,6 +171,22 @@ class Adapter:
             append(self, data)
         else:
             self.send_json({"type": "session.close"})
+
+
+def test_a_room_is_left_even_if_the_model_fails(client, monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(LiveTalk, "hear", fail)
+    with client.websocket_connect(f"{TRANSLATIONS}?language=en&room=new&languages=de") as socket:
+        [created] = until(socket, "session.created")
+        address = created["session"]["room"]["address"]
+        append(socket, pcm(0.5))
+        assert until(socket, "error")[-1]["error"]["type"] == "server_error"
+        with pytest.raises(WebSocketDisconnect) as ended:
+            socket.receive_json()
+        assert ended.value.code == 1011
+    assert client.get(f"{address}/languages").json()["speaking"] is False
 
 
 def test_readers_are_limited(served):
