@@ -22,7 +22,7 @@ from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.errors import DataError
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.phases.aligning import AddColumns
+from dragoman.shared.phases.adding_columns import AddColumns
 from dragoman.shared.phases.evaluating import opened
 from dragoman.shared.phases.linking import LINKS, keys
 from dragoman.shared.ranges import PositiveInt

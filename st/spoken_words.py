@@ -23,7 +23,7 @@ from dragoman.shared.batches.fields import Rows, TextField
 from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError
-from dragoman.shared.phases.aligning import WORDS
+from dragoman.shared.phases.adding_columns import WORDS
 from dragoman.shared.phases.linking import TRANSLATIONS
 from dragoman.shared.ranges import Share
 from dragoman.shared.sound.audio import SAMPLE_RATE

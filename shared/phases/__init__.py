@@ -1,9 +1,7 @@
 """The phases that ``phases:`` of a recipe may name: ``!new:shared.phases.Prepare``."""
 
-from dragoman.shared.phases.aligning import AlignSpeech, ReadWords
 from dragoman.shared.phases.assembling import Assemble
 from dragoman.shared.phases.averaging import Average
-from dragoman.shared.phases.dividing import Divide
 from dragoman.shared.phases.evaluating import Evaluate, Rescore
 from dragoman.shared.phases.generating import Generate
 from dragoman.shared.phases.linking import AlignWords
@@ -14,19 +12,16 @@ from dragoman.shared.phases.terms import MeasureTerms
 from dragoman.shared.training.fit import Fit
 
 __all__ = [
-    "AlignSpeech",
     "AlignWords",
     "Assemble",
     "Average",
     "CountPieces",
-    "Divide",
     "Evaluate",
     "Fit",
     "Generate",
     "MeasureTerms",
     "Prepare",
     "Quality",
-    "ReadWords",
     "Rescore",
     "TrainTokenizer",
     "Write",

@@ -13,7 +13,7 @@ from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.phases.aligning import WORDS, AddColumns
+from dragoman.shared.phases.adding_columns import WORDS, AddColumns
 from dragoman.shared.phases.evaluating import opened
 from dragoman.shared.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt
 from dragoman.shared.text.case import lower

@@ -11,7 +11,7 @@ from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.randomness import generator
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.batches.stream import Budget
-from dragoman.shared.phases.aligning import WORDS_TYPE
+from dragoman.shared.phases.adding_columns import WORDS_TYPE
 from dragoman.shared.phases.linking import TRANSLATIONS_TYPE
 from dragoman.shared.text.normalise import Lowercase
 from dragoman.st.spoken_words import SpokenWords

@@ -5,7 +5,7 @@ import pytest
 from dragoman import DataError, Manifest, UsageError
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases import AlignWords, linking
-from dragoman.shared.phases.aligning import WORDS_TYPE
+from dragoman.shared.phases.adding_columns import WORDS_TYPE
 from dragoman.shared.phases.linking import bare, key
 from dragoman.shared.text.normalise import RemovePunctuation
 from tests import small

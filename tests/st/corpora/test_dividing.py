@@ -4,7 +4,7 @@ import pytest
 
 from dragoman import DataError, Manifest, UsageError
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.phases import Divide
+from dragoman.st.corpora.dividing import Divide
 from tests import small
 from tests.small import refuses
 

@@ -9,8 +9,7 @@ import soundfile
 from dragoman import DataError, Manifest, System, UsageError
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.phases import AlignSpeech, ReadWords
-from dragoman.shared.phases.aligning import widened
+from dragoman.st.aligning import AlignSpeech, ReadWords, widened
 from tests.shared.systems.test_word_times import system_of, tokenizer  # noqa: F401 - a fixture
 from tests.small import refuses
 
