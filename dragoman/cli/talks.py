@@ -71,7 +71,9 @@ def stream(
     ] = None,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
-    format: Annotated[str, typer.Option(help="text, or json: an object with times for whatever is written")] = "text",
+    format: Annotated[
+        str, typer.Option(help="text; json: an object with times for each output; simuleval: a log's line")
+    ] = "text",
     *,
     listening: ListeningOptions,
     search: SearchOptions,

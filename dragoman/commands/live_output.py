@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -19,9 +20,11 @@ from dragoman.commands.options import ListeningOptions, ModelOptions, PolicyOpti
 from dragoman.commands.searching import search_for
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.device import Machine
-from dragoman.shared.sound.audio import read_audio, samples
+from dragoman.shared.sound.audio import SAMPLE_RATE, samples
 from dragoman.shared.sound.speech_activity import speech_detector
-from dragoman.simultaneous.listening import Listener, Policy
+from dragoman.simultaneous.hearing import heard_in
+from dragoman.simultaneous.latency import timed
+from dragoman.simultaneous.listening import Emission, Listener, Policy
 from dragoman.simultaneous.live_talk import listen
 from dragoman.simultaneous.policies import AlignAtt, Hold, LocalAgreement, WaitK
 
@@ -48,8 +51,8 @@ def translate_live(
         DataError: if the sound cannot be read.
         UsageError: if options do not fit together, or the model cannot translate while it listens.
     """
-    if kind not in ("text", "json"):
-        raise UsageError(f"--format must be text or json, not {kind!r}")
+    if kind not in ("text", "json", "simuleval"):
+        raise UsageError(f"--format must be text, json or simuleval, not {kind!r}")
     search_for(search)
     detector = speech_detector(listening.speech_detector)
     machine = Machine(device=models.device, precision=models.precision)
@@ -63,28 +66,54 @@ def translate_live(
         source_language=languages[0],
         target_language=languages[1],
     )
+    name = "standard input" if input is None else str(input)
+    chunks = heard_from(sys.stdin.buffer, size) if input is None else heard_in(input, size)
+    length = 0
+
+    def counted() -> Iterator[Tensor]:
+        nonlocal length
+        for chunk in chunks:
+            length += len(chunk)
+            yield chunk
+
     emissions = listen(
         begin,
-        heard_from(sys.stdin.buffer, size) if input is None else heard_in(input, size),
+        counted(),
         detector=detector,
         maximum_seconds=listening.maximum_seconds,
         pause=listening.pause,
     )
-    begun = wrote = False
+    if kind == "simuleval":
+        [language] = begin().languages["target"]
+        whole = timed(emissions, language, source=name)
+        record = replace(whole, source_length=1000 * length / SAMPLE_RATE).record(0, language)
+        print(json.dumps(record, ensure_ascii=False), flush=True)
+        wrote = bool(whole.prediction)
+    else:
+        wrote = (_print_objects if kind == "json" else _print_lines)(emissions)
+    if not wrote:
+        warn(f"{name}: nothing was written: there is no speech in it (detector: {detector.name}), or no words for it")
+
+
+def _print_objects(emissions: Iterable[Emission]) -> bool:
+    """Print an object for whatever is written; tell whether there were words."""
+    wrote = False
     for emission in emissions:
         wrote = wrote or bool(emission.text)
-        if kind == "json":
-            if emission.text or emission.last:
-                times = {"heard": round(emission.heard, 3), "elapsed": round(emission.elapsed, 3)}
-                line = {"text": emission.text, **times, "last": emission.last}
-                print(json.dumps(line, ensure_ascii=False), flush=True)
-            continue
+        if emission.text or emission.last:
+            times = {"heard": round(emission.heard, 3), "elapsed": round(emission.elapsed, 3)}
+            print(json.dumps({"text": emission.text, **times, "last": emission.last}, ensure_ascii=False), flush=True)
+    return wrote
+
+
+def _print_lines(emissions: Iterable[Emission]) -> bool:
+    """Print words as they are written, a line for each sentence; tell whether there were any."""
+    begun = wrote = False
+    for emission in emissions:
         begun = begun or bool(emission.text)
         print(emission.text, end="\n" if emission.last and begun else "", flush=True)
-        begun = begun and not emission.last
-    if not wrote:
-        name = "standard input" if input is None else str(input)
-        warn(f"{name}: nothing was written: there is no speech in it (detector: {detector.name}), or no words for it")
+        wrote, begun = wrote or begun, begun and not emission.last
+    return wrote
 
 
 def policy_of(options: PolicyOptions) -> Policy:
@@ -96,12 +125,6 @@ def policy_of(options: PolicyOptions) -> Policy:
     if options.policy == "wait-k":
         return WaitK(k=options.k, tokens=options.tokens)
     return LocalAgreement(agree=options.agree)
-
-
-def heard_in(path: Path, size: int) -> Iterator[Tensor]:
-    """Yield a sound file in chunks of ``size`` samples, the last of which may be shorter."""
-    waveform = torch.from_numpy(read_audio(path))
-    yield from waveform.split(size)
 
 
 def _format_of(data: bytes) -> str | None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from dragoman.shared.batches.manifest import Manifest
-from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.evaluation.resegment import resegment_text
+from dragoman.shared.errors import UsageError
+from dragoman.shared.evaluation.resegment import resegment_text, rows_of_recordings
 from dragoman.shared.evaluation.scoring import Evaluation, TestSet
 from dragoman.shared.generator import Hypothesis
 from dragoman.shared.machine.processes import gather, on_main
@@ -60,7 +58,7 @@ def evaluate_talks(
         raise UsageError("whole talks need a system that reads speech")
     wanted = {system.output_name: metrics} | dict(texts or {})
     tests = [TestSet(system, manifest, names, text) for text, names in wanted.items()]
-    talks = _talks(manifest)
+    talks = rows_of_recordings(manifest)
     division = {"segmenter": segmenter, "maximum_seconds": maximum_seconds}
     share: dict[int, Hypothesis] = {}
     with progress_bar(enabled=workspace.show_progress) as bar:
@@ -79,14 +77,3 @@ def evaluate_talks(
             bar.advance(task)
     shares = gather(share, workspace)
     return on_main(lambda: [test.evaluate(shares) for test in tests], workspace)
-
-
-def _talks(manifest: Manifest) -> dict[str, list[int]]:
-    """Return the numbers of the rows of each recording, by time."""
-    talks: dict[str, list[int]] = {}
-    starts = np.nan_to_num(manifest.column("start"))
-    for number, file in enumerate(manifest.column("audio").to_pylist()):
-        if file is None:
-            raise DataError(f"{manifest.path}: row {manifest[number]['id']!r} has no recording")
-        talks.setdefault(file, []).append(number)
-    return {file: sorted(numbers, key=lambda number: starts[number]) for file, numbers in talks.items()}

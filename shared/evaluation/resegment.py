@@ -13,6 +13,7 @@ from itertools import accumulate, islice, pairwise
 
 import numpy as np
 
+from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.errors import DataError
 from dragoman.shared.text import languages
 from dragoman.shared.text.units import characters, in_run
@@ -51,6 +52,21 @@ def resegment(hypothesis: Sequence[str], references: Sequence[Sequence[str]]) ->
     ends = _cuts(words, flat, np.cumsum([len(line) for line in references]).tolist())
     starts = [0, *ends[:-1]]
     return [list(hypothesis[start:end]) for start, end in zip(starts, ends, strict=True)]
+
+
+def rows_of_recordings(manifest: Manifest) -> dict[str, list[int]]:
+    """Return the numbers of the rows of each recording, by time.
+
+    Raises:
+        DataError: if a row has no recording.
+    """
+    talks: dict[str, list[int]] = {}
+    starts = np.nan_to_num(manifest.column("start"))
+    for number, file in enumerate(manifest.column("audio").to_pylist()):
+        if file is None:
+            raise DataError(f"{manifest.path}: row {manifest[number]['id']!r} has no recording")
+        talks.setdefault(file, []).append(number)
+    return {file: sorted(numbers, key=lambda number: starts[number]) for file, numbers in talks.items()}
 
 
 def resegment_text(hypothesis: str, references: Sequence[str], language: str) -> list[str]:

@@ -20,7 +20,7 @@ class Score:
         name: one of METRICS (metrics.py); "comet" (learned.py); "off_target" (off_target.py); "cosine",
             "cosine_of_others", "retrieval", "distance" (representations.py); "word_f" (mt/word_accuracy.py);
             "precision_1", "coverage" (mt/induction.py); "preferred" (contrasts.py); "al", "laal", "dal", "ap",
-            "laal_ca" (simultaneous/latency.py).
+            "yaal", "laal_ca", "yaal_ca", of whole talks with "long_" before it (simultaneous/latency.py).
         value: 0 to 100 for bleu, chrf and their kin, about that for comet, higher is better; milliseconds for "al" and
             its kin; a percentage, lower is better, for the others.
         signature: how it was computed.

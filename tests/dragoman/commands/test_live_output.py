@@ -8,25 +8,17 @@ import pytest
 import soundfile
 import torch
 
+from dragoman import DataError
 from dragoman.commands import live_output
-from dragoman.commands.live_output import heard_from, heard_in, policy_of
+from dragoman.commands.live_output import heard_from, policy_of
 from dragoman.commands.options import ListeningOptions
-from dragoman.shared.sound.audio import SAMPLE_RATE
+from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio
+from dragoman.simultaneous import hearing
+from dragoman.simultaneous.hearing import heard_in
 from dragoman.simultaneous.listening import Emission
 from dragoman.simultaneous.policies import AlignAtt, Hold, LocalAgreement, WaitK
 
 OPTIONS = ["--maximum-length-extra", "6", "--device", "cpu", "--speech-detector", "levels", "--chunk", "0.25"]
-
-
-@pytest.fixture
-def hum(tmp_path):
-    """Two vowels of 0.8 s, for which a voice's pitch moves, with a second of silence behind each: (N,) int16."""
-    seconds = np.arange(int(0.8 * SAMPLE_RATE)) / SAMPLE_RATE
-    phase = 2 * np.pi * np.cumsum(120 + 60 * np.sin(2 * np.pi * 2.5 * seconds)) / SAMPLE_RATE
-    loudness = np.abs(np.sin(2 * np.pi * 2.5 * seconds))
-    vowel = loudness * sum(np.sin(number * phase) / number for number in range(1, 20))
-    silence = np.zeros(SAMPLE_RATE)
-    return np.concatenate([vowel * 8000, silence, vowel * 8000, silence]).astype("<i2")
 
 
 def test_each_sentence_is_a_line_and_the_times_are_those_of_the_sound(dragoman, speech_model, hum, tmp_path):
@@ -79,7 +71,7 @@ def test_each_policy_gets_its_options():
     [
         (["--policy", "agree"], "--policy must be one of agreement, alignatt, hold, wait-k, not 'agree'"),
         (["--policy", "hold", "--k", "4"], "--k does not apply to the policy hold"),
-        (["--format", "srt"], "--format must be text or json, not 'srt'"),
+        (["--format", "srt"], "--format must be text, json or simuleval, not 'srt'"),
         (["--ctc"], "CTC"),
     ],
 )
@@ -207,3 +199,32 @@ def test_that_nothing_was_written_is_said(dragoman, speech_model, tmp_path, form
 def test_what_was_written_is_not_warned_of(dragoman, speech_model, hum):
     code, output, messages = dragoman("stream", speech_model, *OPTIONS, data=hum.tobytes())
     assert code == 0 and output.strip() and messages == ""
+
+
+def test_a_line_for_a_log_of_simuleval(dragoman, speech_model, hum, tmp_path):
+    soundfile.write(tmp_path / "talk.wav", hum, SAMPLE_RATE)
+    _, lines, _ = dragoman("stream", speech_model, tmp_path / "talk.wav", *OPTIONS)
+    code, log, messages = dragoman("stream", speech_model, tmp_path / "talk.wav", "--format", "simuleval", *OPTIONS)
+    assert code == 0, messages
+    [line] = map(json.loads, log.splitlines())
+    assert line["prediction"] == " ".join(lines.split()) and line["source"] == [str(tmp_path / "talk.wav")]
+    assert len(line["delays"]) == len(line["elapsed"]) == len(line["prediction"].split()) > 0
+    assert line["source_length"] == 3600 and line["delays"][-1] <= 3600
+
+
+@pytest.mark.parametrize("rate", [16000, 11025, 44100])
+def test_a_file_is_read_in_blocks_like_a_whole(tmp_path, monkeypatch, rate):
+    monkeypatch.setattr(hearing, "_BLOCK", 2)
+    noise = np.random.default_rng(1).uniform(-0.5, 0.5, int(7.3 * rate))
+    soundfile.write(tmp_path / "noise.wav", noise, rate, subtype="FLOAT")
+    chunks = [*heard_in(tmp_path / "noise.wav", 5000)]
+    assert {len(chunk) for chunk in chunks[:-1]} == {5000} and 0 < len(chunks[-1]) <= 5000
+    assert torch.cat(chunks).numpy() == pytest.approx(read_audio(tmp_path / "noise.wav"), abs=1e-6)
+
+
+def test_a_broken_file_is_told_before_anything_is_heard(tmp_path):
+    soundfile.write(tmp_path / "long.flac", np.zeros(70 * 16000), 16000)
+    whole = (tmp_path / "long.flac").read_bytes()
+    (tmp_path / "cut.flac").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match="cut"):
+        next(heard_in(tmp_path / "cut.flac", 8000))

@@ -1,6 +1,7 @@
 """Latency: the figures of SimulEval 1.1.4 (its latency_scorer.py) for the same delays, and cases by hand."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,9 @@ from dragoman.simultaneous.latency import (
     latencies,
     words_of,
     write_log,
-)  # fmt: skip
+)
+from dragoman.simultaneous.latency import timed as timed_output
+from dragoman.simultaneous.listening import Emission
 
 #: Delays, times with computing, reference, length of the source; AL, LAAL, DAL, AP and computation-aware LAAL.
 SIMULEVAL = [
@@ -36,9 +39,10 @@ def timed(delays, elapsed, reference, source_length, prediction="x"):
 @pytest.mark.parametrize(("given", "wanted"), SIMULEVAL)
 def test_latencies_are_simulevals(given, wanted):
     scores = latencies([timed(*given)], "de")
-    assert [score.name for score in scores] == ["al", "laal", "dal", "ap", "laal_ca"]
-    assert [score.value for score in scores] == pytest.approx(wanted)
-    assert [score.signature for score in scores] == ["unit:word|ms"] * 3 + ["unit:word|share", "unit:word|ms"]
+    assert [score.name for score in scores[:5]] == ["al", "laal", "dal", "ap", "laal_ca"]
+    assert [score.value for score in scores[:5]] == pytest.approx(wanted)
+    assert [score.signature for score in scores[:5]] == ["unit:word|ms"] * 3 + ["unit:word|share", "unit:word|ms"]
+    assert {score.name for score in scores[5:]} <= {"yaal", "yaal_ca"}
 
 
 def test_means_leave_empty_outputs_out():
@@ -57,6 +61,36 @@ def test_an_empty_reference_has_no_rate_to_compare_with(reference, language):
         assert latencies([timed(*SIMULEVAL[1][0]), empty], "de") == latencies([timed(*SIMULEVAL[1][0])], "de")
 
 
+def test_yaal_leaves_out_words_that_wait_for_the_end():
+    """By hand: with 2600 ms and six words, word i belongs at (i - 1) 433.3; the fifth waits for the end."""
+    one = timed(*SIMULEVAL[0][0])
+    by_name = {score.name: score.value for score in latencies([one], "de")}
+    assert by_name["yaal"] == pytest.approx((500 + 66.6666667 + 633.3333333 + 700) / 4)
+    assert by_name["yaal_ca"] == pytest.approx((700 + 276.6666667 + 733.3333333 + 1000) / 4)
+    late = timed(*SIMULEVAL[3][0])
+    assert "yaal" not in {score.name for score in latencies([late], "de")}  # all of it waits
+    [score] = [score for score in latencies([one, late], "de") if score.name == "yaal"]
+    assert score.lines == 1
+    part = replace(one, end=5000.0)  # of a talk that goes on: the fifth counts
+    assert {score.name: score.value for score in latencies([part], "de", prefix="long_")}["long_yaal"] == pytest.approx(
+        (4 * 475 + 2600 - 4 * 433.3333333) / 5
+    )
+
+
+@pytest.mark.parametrize(("language", "space"), [("de", " "), ("zh", "")])
+def test_words_have_the_times_of_the_chunk_that_began_them(language, space):
+    signs = "一二三四五六"
+    texts = [signs[0], space + signs[1], "", signs[2] + space + signs[3], signs[4], signs[5]]
+    emissions = [Emission(text, n + 1.0, n + 1.25, last=n in (3, 5)) for n, text in enumerate(texts)]
+    whole = timed_output(emissions, language, source="talk.wav")
+    if language == "de":  # the fourth chunk adds to the second word
+        assert whole.prediction == "一 二三 四 五六" and whole.delays == [1000, 2000, 4000, 5000]
+    else:
+        assert whole.prediction == signs and whole.delays == [1000, 2000, 4000, 4000, 5000, 6000]
+    assert whole.elapsed == [delay + 250 for delay in whole.delays]
+    assert whole.source_length == 6000
+
+
 def test_a_perfect_translator_lags_by_nothing():
     """A word each second, written when it begins to be said, of as many words as the reference."""
     assert average_lagging([0.0, 1000.0, 2000.0], 3000.0, 3) == 0.0
@@ -70,7 +104,7 @@ def test_languages_without_spaces_are_counted_in_characters():
 
 
 def test_the_log_has_a_line_for_each_output(tmp_path):
-    write_log(tmp_path / "instances.log", [timed(*SIMULEVAL[1][0], prediction="ein „Haus“")])
+    write_log(tmp_path / "instances.log", [timed(*SIMULEVAL[1][0], prediction="ein „Haus“")], "de")
     [line] = (tmp_path / "instances.log").read_text(encoding="utf-8").splitlines()
     assert json.loads(line) == {
         "index": 0,
@@ -86,7 +120,7 @@ def test_the_log_has_a_line_for_each_output(tmp_path):
 
 def test_several_outputs_are_numbered_and_words_may_be_shown_late(tmp_path):
     both = [timed(*SIMULEVAL[0][0]), timed(*SIMULEVAL[1][0])]
-    write_log(tmp_path / "a" / "instances.log", both)
+    write_log(tmp_path / "a" / "instances.log", both, "de")
     lines = [json.loads(line) for line in (tmp_path / "a" / "instances.log").read_text().splitlines()]
     assert [line["index"] for line in lines] == [0, 1]
     assert differentiable_average_lagging([0.0, 0.0], 100.0) == 0.0  # the second word counts at 50
