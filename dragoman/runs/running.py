@@ -75,13 +75,14 @@ def run_recipe(
         raise UsageError("precision int8 is for searches with a trained model, not for a run: fp32 or bf16")
     from dragoman.runs.alike import check_machines
     from dragoman.runs.announcing import beginning, ending
+    from dragoman.runs.hanging import watching
     from dragoman.runs.prechecks import check_values
     from dragoman.shared.machine.processes import join, leave, on_main, together
 
     check_values(recipe, workspace.device, names)
     outermost = join(workspace)
     try:
-        with workspace.locked(), together(workspace), _algorithms(workspace):
+        with workspace.locked(), together(workspace), watching(workspace), _algorithms(workspace):
             if not workspace.inside:  # a recipe inside another runs on the machine that the other one has named
                 workspace.log.info("%s", beginning(workspace))
             check_machines(workspace, recipe.text())

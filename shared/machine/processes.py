@@ -35,6 +35,21 @@ _control: Any = None
 _roll: dist.Store | None = None
 
 
+class Activity:
+    """The work of this process, which is told to the other processes of a run (dragoman/runs/hanging.py)."""
+
+    update = 0
+    doing = ""
+
+    def at(self, doing: str, update: int | None = None) -> None:
+        """Say that the process "reads" or "computes" an update, "waits" for the others, or "" for anything else."""
+        self.doing = doing
+        self.update = self.update if update is None else update
+
+
+activity = Activity()
+
+
 class EndedElsewhere(DataError):
     """Another process of the run has stopped, and says why."""
 
@@ -60,6 +75,12 @@ def leave() -> None:
     if dist.is_initialized():
         dist.destroy_process_group()
         _control = _roll = None
+
+
+def store_of_its_own(name: str) -> dist.Store | None:
+    """Return a connection to the store of the run for a thread, which may not wait for what others ask of theirs."""
+    store: Any = _roll  # torch types no clone
+    return None if store is None else dist.PrefixStore(name, store.underlying_store.clone())
 
 
 @contextmanager

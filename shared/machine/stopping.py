@@ -18,6 +18,8 @@ from dragoman.shared.machine.files import discard_temporaries
 ONE_REQUEST = 1.0
 #: Seconds after which a process is ended that was asked to stop and is still inside of one call to native code.
 PATIENCE = 3.0
+#: What asks a training to stop; SIGUSR1 is what batch systems send before the time is up.
+REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 #: Set by the handlers of signals, which Python runs between two of its own instructions.
 noticed = threading.Event()
 
@@ -51,7 +53,7 @@ def end_if_stuck() -> None:
 
 
 class Stop:
-    """While it is entered, the first Ctrl-C or SIGTERM only sets ``asked``; a later one stops at once."""
+    """While it is entered, the first Ctrl-C, SIGTERM or SIGUSR1 only sets ``asked``; a later one stops at once."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -77,7 +79,7 @@ class Stop:
     def __enter__(self) -> Stop:
         """Take over the signals (which only the main thread may)."""
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+            self._before = {number: signal.signal(number, self._ask) for number in REQUESTS}
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -24,7 +24,7 @@ from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.stream import Stream
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.files import replaced_folder
-from dragoman.shared.machine.processes import barrier, gather, join, on_main, wrap
+from dragoman.shared.machine.processes import activity, barrier, gather, join, on_main, wrap
 from dragoman.shared.machine.progress import progress_bar
 from dragoman.shared.machine.settings import prepare_process
 from dragoman.shared.machine.stopping import Interrupted, Stop
@@ -270,8 +270,11 @@ class Fit(Phase):
         while position.due or not (running.last or position.finished):
             if not position.due:
                 self._advance(running, source, bar, task)
+            activity.at("")
             due, score = position.due, self._validate(running) if position.due else None
+            activity.at("waits")
             asked = any(gather(stop.asked, workspace))
+            activity.at("")
             scheduled = due or running.last or position.update % self.checkpoints.every == 0
             if scheduled or asked:
                 self._save(running, score, interim=not scheduled)
@@ -286,6 +289,8 @@ class Fit(Phase):
         workspace, position, meter = running.workspace, running.position, running.meter
         rate = self.schedule(position.update + 1)
         running.learner.at(position.update + 1, rate)
+        # Of the first update, the workers start, and layers are compiled.
+        activity.at("reads" if position.update > running.began else "", position.update + 1)
         batches = [batch for _ in range(self.accumulation) for batch in next(source)]
         running.learner.update(batches, meter, workspace)
         position.update += 1

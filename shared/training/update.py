@@ -17,7 +17,7 @@ from torch.amp import GradScaler
 
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.loader import Loader
-from dragoman.shared.machine.processes import add_up
+from dragoman.shared.machine.processes import activity, add_up
 from dragoman.shared.machine.settings import enough_memory
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.casting import cast_together
@@ -75,7 +75,10 @@ class Learner:
         for batch in on_device:
             for name, count in objective.counts(batch).items():
                 local[name] = local[name] + count if name in local else count
+        watched = activity.doing != ""
+        activity.at("waits" if watched else "")
         counts = add_up(local, workspace, device)
+        activity.at("computes" if watched else "")
         whole = torch.zeros((), device=device)
         for number, batch in enumerate(on_device, start=1):
             if isinstance(model, nn.parallel.DistributedDataParallel):

@@ -94,9 +94,10 @@ def test_a_line_that_takes_minutes_is_left_within_seconds(number, tmp_path):
     assert messages.count("\n") == 1 and messages.startswith("dragoman: error: ") and "Traceback" not in messages
 
 
-def test_who_has_noticed_is_left_alone():
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_who_has_noticed_is_left_alone(number):
     process = run(ASKED)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     out, messages = process.communicate(timeout=60)
     assert (process.returncode, out, messages) == (0, "saved\n", "")
 
