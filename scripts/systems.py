@@ -144,8 +144,11 @@ def effect(recipe: str, lines: Sequence[Line], told: bool = False) -> str:
         told: say what an arm is for, if it is the control.
 
     """
-    own = [line for line in lines if line["recipe"] == recipe and "arm" not in line]
-    found = next((line for line in own if "against" in line), own[0] if own else None)
+    own = [line for line in lines if line["recipe"] == recipe]
+    # An arm stands for a recipe only where that has no line of its own.
+    found = min(own, key=lambda line: ("arm" in line, "against" not in line), default=None)
+    if found is not None and "arm" in found and "against" not in found:
+        found = None
     if found is None:
         return "not measured"
     score, _, verdicts = found[tests(found)[0]].replace(" ± ", "±").partition(", ")

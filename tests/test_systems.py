@@ -55,6 +55,15 @@ def test_papers_and_paragraphs(tmp_path, monkeypatch):
 def test_the_effect_is_that_against_the_control_that_lacks_the_method():
     assert systems.effect("almanac/a", LINES) == "40.4±1.0: +6.6 better than its arm `none`"
     assert systems.effect("almanac/a", LINES[2:]) == systems.effect("almanac/b", LINES) == "not measured"
+    arm = {
+        "recipe": "almanac/c",
+        "arm": "joint",
+        "metric": "bleu",
+        "de-en/test": "7.1, +5.5 better",
+        "against": "almanac/b",
+    }
+    assert systems.effect("almanac/c", [arm]) == "7.1: +5.5 better than `almanac/b`"
+    assert systems.effect("almanac/c", [arm, {"recipe": "almanac/c", "metric": "bleu", "de-en/test": "6.0"}]) == "6.0"
 
 
 def test_a_table_has_a_line_for_each_model():
