@@ -22,7 +22,7 @@ from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.sound.audio import SAMPLE_RATE, samples
 from dragoman.shared.sound.speech_activity import speech_detector
-from dragoman.simultaneous.hearing import heard_in
+from dragoman.simultaneous.hearing import heard_in, keeping_up
 from dragoman.simultaneous.latency import timed
 from dragoman.simultaneous.listening import Emission, Listener, Policy
 from dragoman.simultaneous.live_talk import listen
@@ -67,7 +67,7 @@ def translate_live(
         target_language=languages[1],
     )
     name = "standard input" if input is None else str(input)
-    chunks = heard_from(sys.stdin.buffer, size) if input is None else heard_in(input, size)
+    chunks = keeping_up(heard_from(sys.stdin.buffer, size)) if input is None else heard_in(input, size)
     length = 0
 
     def counted() -> Iterator[Tensor]:
