@@ -10,15 +10,17 @@ few operations on tensors of all sentences. At each step
 3. candidates are ordered by their rank within their bank, and those of one rank by their bank, the fullest first; the
    first 2K go through the rules of beam search (shared/search/beam.py).
 
-The fullest bank always has a place and grows by a token at each step, so that an output has all of its terms before it
-is as long as they are together, if the model and the bans allow them. Where an output must end without them, at the
-maximum length, the one with the fullest bank does.
+The fullest bank always has a place, and each of its beams may write the next token of a term: an output has its terms
+if it may be as long as they are together, and the model and the bans allow them. Where one must end without them, at
+the maximum length, the one with the fullest bank does.
 
 A term is found as its tokens follow each other, from left to right and without overlap with itself (Knuth, Morris and
-Pratt 1977). What a beam has is therefore a function of its tokens alone: no output is searched twice.
+Pratt 1977), where no token behind it continues its last word. What a beam has is therefore a function of its tokens
+alone: no output is searched twice.
 
-Differs from the papers: they let a broken-off term count from its beginning again, here a part that is also a beginning
-still counts; terms of which one is a part of another are counted apart (see :class:`RequiredTerms`).
+Differs from the papers: they count a term as written whatever follows ("Rat" in "Rathaus"), and let one that is broken
+off begin anew, where here a part that is also a beginning still counts. A term that is a part of another one is counted
+apart (see :func:`counted_apart`).
 
 Legend: A sentences still searched, K beams, V vocabulary, C candidates, P patterns of a sentence (the forms of its
 terms), J its terms, L tokens of the longest pattern.
@@ -26,7 +28,7 @@ terms), J its terms, L tokens of the longest pattern.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -34,7 +36,8 @@ from torch import Tensor
 
 from dragoman.shared.search.bans import ActiveBan, Opening
 
-#: No token.
+#: In the place of a form's first token: the beginning of an output, which is no token.
+BEGINNING = -2
 _NONE = -1
 
 
@@ -43,7 +46,8 @@ class Required:
     """A term that an output must contain.
 
     Attributes:
-        forms: the ids that it may be written with: behind a space, at the beginning.
+        forms: the ids that it may be written with; one that holds for the beginning of outputs has
+            :data:`BEGINNING` in front.
         times: how often it must stand in the output, at least.
     """
 
@@ -56,30 +60,30 @@ class Required:
         return max(map(len, self.forms))
 
 
-def occurrences(tokens: Sequence[int], form: Sequence[int]) -> int:
-    """Return how often a form stands in tokens, without overlap."""
+def occurrences(tokens: Sequence[int], form: Sequence[int], continuing: Container[int] = ()) -> int:
+    """Return how often a form stands in tokens, without overlap and where none of ``continuing`` follows."""
     count, place = 0, 0
-    while place + len(form) <= len(tokens):
-        found = tuple(tokens[place : place + len(form)]) == tuple(form)
+    while (end := place + len(form)) <= len(tokens):
+        found = tuple(tokens[place:end]) == tuple(form) and (end == len(tokens) or tokens[end] not in continuing)
         count += found
-        place += len(form) if found else 1
+        place = end if found else place + 1
     return count
 
 
-def counted_apart(terms: Sequence[Required]) -> list[Required]:
+def counted_apart(terms: Sequence[Required], continuing: Container[int] = ()) -> list[Required]:
     """Return terms with the times that they stand in an output that has each of them by itself.
 
     One that is a part of another one, as "Bank" of "Bank von England", must be there once more.
     """
+
+    def within(term: Required, whole: Sequence[int]) -> int:
+        return sum(occurrences(whole, form, continuing) for form in term.forms)
+
     return [
         Required(
             term.forms,
             term.times
-            + sum(
-                other.times * min(sum(occurrences(whole, form) for form in term.forms) for whole in other.forms)
-                for other in terms
-                if other is not term
-            ),
+            + sum(one.times * min(within(term, whole) for whole in one.forms) for one in terms if one is not term),
         )
         for term in terms
     ]
@@ -90,29 +94,33 @@ class RequiredTerms:
 
     Args:
         terms: of each sentence; their times are those of :func:`counted_apart`.
+        continuing: (V,) bool, the tokens that continue a word; None if no token does.
     """
 
-    def __init__(self, terms: Sequence[Sequence[Required]]) -> None:
+    def __init__(self, terms: Sequence[Sequence[Required]], continuing: Tensor | None = None) -> None:
         self.terms = [list(some) for some in terms]
+        self.continuing = continuing
 
     def begin(self, opening: Opening) -> ActiveBan:
         """Begin with outputs that have nothing."""
         if len(self.terms) != len(opening.start):
             raise ValueError(f"terms of {len(self.terms)} sentences for {len(opening.start)}")
-        return _Allocation(self.terms, opening)
+        return _Allocation(self.terms, self.continuing, opening)
 
 
 class _Allocation(ActiveBan):
     """Knows what each beam has.
 
     Attributes:
-        progress: (A, K, P) tokens of each pattern that the output ends with.
-        counts: (A, K, J) how often each term was written.
+        progress: (A, K, P) tokens of each pattern that the output ends with; all of them until the next token, which
+            may continue the last word.
+        counts: (A, K, J) how often each term was written before.
     """
 
-    def __init__(self, terms: list[list[Required]], opening: Opening) -> None:
+    def __init__(self, terms: list[list[Required]], continuing: Tensor | None, opening: Opening) -> None:
         self._beams, self._end = opening.beams, opening.end
         device = opening.start.device
+        self._continuing = None if continuing is None else continuing.to(device)
         patterns = [[form for term in some for form in term.forms] for some in terms]
         most, longest = max(map(len, patterns)), max(len(form) for some in patterns for form in some)
         of_terms = max(map(len, terms))
@@ -125,7 +133,7 @@ class _Allocation(ActiveBan):
                 needed[row, number], weights[row, number] = term.times, term.length
             for place, form in enumerate(patterns[row]):
                 tokens[row, place, : len(form)] = torch.tensor(form)
-                borders[row, place, : len(form)] = torch.tensor(_borders(form))
+                borders[row, place, : len(form) + 1] = torch.tensor(_borders(form))
             owners[row, : len(patterns[row])] = torch.tensor(
                 [number for number, term in enumerate(some) for _ in term.forms], dtype=torch.int64
             )
@@ -135,7 +143,7 @@ class _Allocation(ActiveBan):
         # Of terms, (A, J): how often they are needed, and the tokens that each time counts.
         self._needed, self._weights = needed.to(device), weights.to(device)
         self._finished = torch.zeros(len(terms), dtype=torch.bool, device=device)  # (A,) whether an output has all
-        self.progress = torch.zeros(len(terms), opening.beams, most, dtype=torch.int64, device=device)
+        self.progress = (self._tokens[:, None, :, 0] == BEGINNING).long().repeat(1, opening.beams, 1)
         self.counts = torch.zeros(len(terms), opening.beams, of_terms, dtype=torch.int64, device=device)
 
     def apply(self, log_probabilities: Tensor) -> None:
@@ -145,8 +153,9 @@ class _Allocation(ActiveBan):
         """Return 2K candidates by rank and bank."""
         width, vocabulary = scores.shape[1:]
         starts = torch.arange(width, device=scores.device)[:, None] * vocabulary
-        following = self._at(self._tokens, self.progress)
-        following = following.masked_fill(self._lacked(self.counts).logical_not(), _NONE)
+        following = self._at(self._tokens, self.progress.masked_fill(self._whole(self.progress), 0))
+        lacked = self._lacked(self._written(self.progress, self.counts)) & (following >= 0)
+        following = following.masked_fill(lacked.logical_not(), _NONE)
         wanted = torch.where(following == _NONE, places[:, :1, None], starts + following)  # what is none comes twice
         own = starts + scores.topk(min(2, vocabulary), dim=-1).indices
         places = torch.cat([places, wanted.flatten(1), own.flatten(1)], dim=1)
@@ -189,26 +198,39 @@ class _Allocation(ActiveBan):
         """Return what a table (A, P, L + 1) of patterns has at places (A, C, P)."""
         return table[:, None].expand(-1, progress.shape[1], -1, -1).gather(-1, progress[..., None])[..., 0]
 
-    def _lacked(self, counts: Tensor) -> Tensor:
-        """Return which patterns' terms are lacked, (A, C, P), by counts (A, C, J)."""
-        lacked = counts < self._needed[:, None]
-        return lacked.gather(2, self._owners[:, None].expand(-1, counts.shape[1], -1))
+    def _whole(self, progress: Tensor) -> Tensor:
+        """Return which patterns an output ends with, (A, C, P)."""
+        return (progress > 0) & (self._at(self._tokens, progress) == _NONE)
+
+    def _counted(self, counts: Tensor, patterns: Tensor) -> Tensor:
+        """Return counts (A, C, J) and one more for each of the patterns (A, C, P)."""
+        return counts.scatter_add(2, self._owners[:, None].expand(-1, counts.shape[1], -1), patterns.to(counts.dtype))
+
+    def _written(self, progress: Tensor, counts: Tensor) -> Tensor:
+        """Return how often each term stands in an output, (A, C, J)."""
+        return self._counted(counts, self._whole(progress))
+
+    def _lacked(self, written: Tensor) -> Tensor:
+        """Return which patterns' terms are lacked, (A, C, P)."""
+        lacked = written < self._needed[:, None]
+        return lacked.gather(2, self._owners[:, None].expand(-1, written.shape[1], -1))
 
     def _after(self, progress: Tensor, counts: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Return progress (A, C, P) and counts (A, C, J) after a further token (A, C)."""
-        tokens = tokens[..., None]
+        whole = self._whole(progress)
+        if self._continuing is not None:
+            whole &= self._continuing[tokens][..., None].logical_not()
+        counts, progress, tokens = self._counted(counts, whole), progress.masked_fill(whole, 0), tokens[..., None]
         for _ in range(self._depth):
             differs = self._at(self._tokens, progress) != tokens
             progress = torch.where(differs, self._at(self._borders, progress), progress)
-        progress = torch.where(self._at(self._tokens, progress) == tokens, progress + 1, 0)
-        done = (progress > 0) & (self._at(self._tokens, progress) == _NONE)
-        owners = self._owners[:, None].expand(-1, counts.shape[1], -1)
-        return progress.masked_fill(done, 0), counts.scatter_add(2, owners, done.to(counts.dtype))
+        return torch.where(self._at(self._tokens, progress) == tokens, progress + 1, 0), counts
 
     def _banks(self, progress: Tensor, counts: Tensor) -> Tensor:
         """Return the banks (A, C) of outputs."""
-        written = (torch.minimum(counts, self._needed[:, None]) * self._weights[:, None]).sum(2)
-        return written + progress.masked_fill(self._lacked(counts).logical_not(), 0).amax(2)
+        written = self._written(progress, counts)
+        begun = progress.masked_fill(self._whole(progress) | self._lacked(written).logical_not(), 0).amax(2)
+        return (torch.minimum(written, self._needed[:, None]) * self._weights[:, None]).sum(2) + begun
 
     def _banks_of_all(self) -> Tensor:
         """Return the fullest bank of each sentence, (A,)."""
@@ -216,13 +238,13 @@ class _Allocation(ActiveBan):
 
 
 def _borders(form: Sequence[int]) -> list[int]:
-    """Return for each place the length of the longest beginning that also ends there, and is not all of it."""
-    borders = [0] * len(form)
-    for place in range(2, len(form)):
-        length = borders[place - 1]
-        while length and form[length] != form[place - 1]:
-            length = borders[length]
-        borders[place] = length + (form[length] == form[place - 1])
+    """Return for each length of a beginning that of the longest shorter one that it also ends with."""
+    borders = [0] * (len(form) + 1)
+    for length in range(2, len(form) + 1):
+        border = borders[length - 1]
+        while border and form[border] != form[length - 1]:
+            border = borders[border]
+        borders[length] = border + (form[border] == form[length - 1])
     return borders
 
 

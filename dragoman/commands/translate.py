@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from dragoman.commands.glossary_search import with_glossary
 from dragoman.commands.input_files import lines, refuse_sound, report_cut, report_unreadable, sound_files
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOptions
@@ -63,6 +64,8 @@ def translate_inputs(
     system = load_models(model, models, machine, ctc=search.ctc)
     speech = "speech" in system.reads
     marked = not speech and any(map(has_form, inputs))
+    if speech and texts.glossary is not None:
+        raise UsageError("--glossary does not apply: this model reads speech, and terms are found in text")
     if texts.split:
         refuse_split(speech=speech, several=several, marked=marked)
     if kind != "text" and not (kind == "json" and (several or not speech)):
@@ -71,17 +74,20 @@ def translate_inputs(
         write_timed(model, inputs, languages=languages, kind=kind, formats=FORMATS, out=out, render=render, **options)
         return
     search = fitting(search, system)
+    of_texts: dict[str, Any] = {"languages": languages, "glossary": texts.glossary, "machine": machine}
+    of_texts |= {"search": search, "models": models}
     if marked:
         if several or texts.documents or kind != "text":
             raise UsageError("subtitles, JSON and Markdown: without --n-best, --samples, --documents and --format")
-        translate_files(system, inputs, languages=languages, out=out, search=search, models=models, machine=machine)
+        translate_files(system, inputs, out=out, **of_texts)
         return
     if out is not None:
         raise UsageError(OUT)
     if texts.documents:
-        translate_documents(system, inputs, languages=languages, search=search, models=models, machine=machine)
+        translate_documents(system, inputs, **of_texts)
         return
     chosen = search_for(search, n_best=n_best, tokenizer=system.output.tokenizer)
+    chosen = with_glossary(chosen, texts.glossary, system, languages)
     if not speech:
         sound.refuse()
         refuse_sound(model, inputs)

@@ -4,44 +4,59 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
+import torch
 
-from dragoman.commands.required_terms import Required, RequiredTerms, counted_apart, occurrences
+from dragoman.commands.required_terms import BEGINNING, Required, RequiredTerms, counted_apart, occurrences
 from dragoman.shared.errors import DataError
 from dragoman.shared.search import BeamSearch, ForbiddenTokens, RepeatedNgrams, Rules
 from tests.shared.search.conftest import END, PAD, START, VOCABULARY, Table, make_batch, make_prefix
 from tests.small import refuses
 
 
-def find(table, sources, terms, *, prefixes=None, bans=(), beam=4, n_best=1, length_penalty=1.0, **rules):
-    rules = Rules(bans=[*bans, RequiredTerms(terms)], **rules)
+def find(
+    table, sources, terms, *, continuing=(), prefixes=None, bans=(), beam=4, n_best=1, length_penalty=1.0, **rules
+):
+    mask = torch.tensor([token in continuing for token in range(table.vocabulary)]) if continuing else None
+    rules = Rules(bans=[*bans, RequiredTerms(terms, mask)], **rules)
     search = BeamSearch(beam=beam, n_best=n_best, length_penalty=length_penalty, rules=rules)
     prefix = make_prefix(prefixes or [[START]] * len(sources))
     return search.search(table, make_batch(sources), prefix=prefix, end=END, padding=PAD)
 
 
-def counted(tokens, form):
-    """Count by cutting a text of characters."""
-    return "".join(map(chr, tokens)).count("".join(map(chr, form)))
+def spelled(tokens):
+    return "".join(chr(ord("c") + token) for token in tokens)
 
 
-def begun(tokens, form):
+def rest_behind(tokens, form, continuing):
+    """Return how often a form stands in an output, and what is behind the last one, both by a pattern of characters."""
+    followed = f"(?![{spelled(continuing)}])" if continuing else ""
+    parts = re.split(spelled(form) + followed, spelled([BEGINNING, *tokens]))
+    return len(parts) - 1, parts[-1]
+
+
+def counted(tokens, form, continuing=()):
+    return rest_behind(tokens, form, continuing)[0]
+
+
+def begun(tokens, form, continuing=()):
     """Return how many tokens of a form stand at the end, behind its last whole occurrence."""
-    text, sought = "".join(map(chr, tokens)), "".join(map(chr, form))
-    rest = text.split(sought)[-1]
-    return max(n for n in range(len(form)) if rest.endswith(sought[:n]))
+    rest = rest_behind(tokens, form, continuing)[1]
+    return max(n for n in range(len(form)) if rest.endswith(spelled(form)[:n]))
 
 
-def bank(tokens, terms):
-    have = [sum(counted(tokens, form) for form in term.forms) for term in terms]
+def bank(tokens, terms, continuing):
+    have = [sum(counted(tokens, form, continuing) for form in term.forms) for term in terms]
     whole = sum(min(n, term.times) * term.length for n, term in zip(have, terms, strict=True))
-    parts = [begun(tokens, f) for n, term in zip(have, terms, strict=True) if n < term.times for f in term.forms]
+    lacked = [term for n, term in zip(have, terms, strict=True) if n < term.times]
+    parts = [begun(tokens, form, continuing) for term in lacked for form in term.forms]
     return whole + max(parts, default=0)
 
 
-def slow_search(table, source, prefix, terms, *, beam, length_penalty, limit, minimum):
+def slow_search(table, source, prefix, terms, *, continuing, beam, length_penalty, limit, minimum):
     """Post and Vilar's search for one sentence with lists; returns [(score, tokens)]."""
     forced, everything = prefix[1:], sum(term.times * term.length for term in terms)
     limit = max(limit, len(forced))
@@ -61,17 +76,17 @@ def slow_search(table, source, prefix, terms, *, beam, length_penalty, limit, mi
             every += of_beam.values()
             further += sorted(of_beam.values(), key=lambda one: -one[0])[:2]
             for term in terms:
-                if sum(counted(tokens, form) for form in term.forms) < term.times:
-                    wanted = [form[begun(tokens, form)] for form in term.forms]
+                if sum(counted(tokens, form, continuing) for form in term.forms) < term.times:
+                    wanted = [form[begun(tokens, form, continuing)] for form in term.forms]
                     further += [of_beam[token] for token in wanted if token in of_beam]
         candidates = sorted(every, key=lambda one: -one[0])[: 2 * beam]
         candidates += [one for one in further if one not in candidates]
         candidates = [one for n, one in enumerate(candidates) if one not in candidates[:n]]
         goes_on = any(tokens[-1] != END for _, tokens in candidates) or bool(finished)
-        fullest = max((bank(tokens, terms) for _, tokens in candidates if tokens[-1] == END), default=0)
+        fullest = max((bank(tokens, terms, continuing) for _, tokens in candidates if tokens[-1] == END), default=0)
         banks = {}
         for total, tokens in sorted(candidates, key=lambda one: -one[0]):
-            level = bank(tokens, terms)
+            level = bank(tokens, terms, continuing)
             if tokens[-1] != END or level == everything or not (goes_on or level < fullest):
                 banks.setdefault(level, []).append((total, tokens))
         ranked = [(rank, -level, one) for level, some in banks.items() for rank, one in enumerate(some)]
@@ -88,23 +103,25 @@ def slow_search(table, source, prefix, terms, *, beam, length_penalty, limit, mi
     return sorted(finished, key=lambda one: -one[0])
 
 
-def drawn(rng, *, most):
+def drawn(rng, *, most, continuing=(), beginning=False):
     """Draw terms of up to three tokens, some with two forms or twice, some that overlap."""
     terms = []
     for _ in range(int(rng.integers(0, most + 1))):
         forms = {tuple(rng.integers(3, 7, size=rng.integers(1, 4)).tolist()) for _ in range(rng.integers(1, 3))}
         apart = all(not counted(one, other) for one in forms for other in forms if one != other)
         forms = tuple(sorted(forms)) if apart else (min(forms),)
+        forms += ((BEGINNING, 4, 3),) if beginning and rng.random() < 0.3 else ()
         if not any(set(forms) & set(term.forms) for term in terms):
             terms.append(Required(forms, int(rng.choice([1, 1, 2]))))
-    return counted_apart(terms)
+    return counted_apart(terms, continuing)
 
 
 @pytest.mark.parametrize("case", range(120))
 def test_agrees_with_a_slow_search(case):
     rng = np.random.default_rng(case)
     sources = [rng.integers(0, 50, size=rng.integers(1, 6)).tolist() for _ in range(rng.integers(1, 6))]
-    terms = [drawn(rng, most=3) for _ in sources]
+    continuing = sorted({*rng.integers(3, 9, size=2).tolist()}) if case % 3 else []
+    terms = [drawn(rng, most=3, continuing=continuing, beginning=case % 4 == 3) for _ in sources]
     terms[-1] = terms[-1] or [Required(((3,),), 1)]
     prefixes = [[START, *rng.integers(3, VOCABULARY, size=rng.integers(0, 3)).tolist()] for _ in sources]
     beam, penalty = int(rng.integers(1, 9)), float(rng.choice([0.0, 0.6, 1.0]))
@@ -112,15 +129,16 @@ def test_agrees_with_a_slow_search(case):
     table = Table(case, sharpness=float(rng.choice([0.5, 2.0])))
     found = find(
         table, sources, terms, prefixes=prefixes, beam=beam, n_best=beam, length_penalty=penalty,
-        maximum_length_extra=limit, minimum_length=minimum,
+        maximum_length_extra=limit, minimum_length=minimum, continuing=continuing,
     )  # fmt: skip
     for source, prefix, some, hypotheses in zip(sources, prefixes, terms, found, strict=True):
-        limited = {"limit": max(limit, minimum), "minimum": minimum}
+        limited = {"limit": max(limit, minimum), "minimum": minimum, "continuing": continuing}
         expected = slow_search(table, source, prefix, some, beam=beam, length_penalty=penalty, **limited)
         assert [one.tokens for one in hypotheses] == [tokens for _, tokens in expected]
         assert [one.score for one in hypotheses] == pytest.approx([score for score, _ in expected], abs=1e-4)
 
 
+CONTINUING = [5]
 TERMS = {
     "one token": [Required(((3,),), 1)],
     "twice": [Required(((4,),), 2)],
@@ -128,6 +146,8 @@ TERMS = {
     "a beginning that ends it": [Required(((3, 4, 3),), 1)],
     "two forms": [Required(((3, 4), (5, 5)), 1)],
     "part of another": [Required(((3,),), 1), Required(((3, 4),), 1)],
+    "part of a word": [Required(((3,),), 1), Required(((3, 5),), 1)],
+    "at the beginning": [Required(((4,), (BEGINNING, 3)), 1)],
 }
 
 
@@ -135,18 +155,18 @@ TERMS = {
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 def test_a_huge_beam_finds_all_outputs_that_have_the_terms(name, length_penalty):
     limit, vocabulary, source = 4, 6, [7, 7]
-    table, terms = Table(1, vocabulary=vocabulary), counted_apart(TERMS[name])
+    table, terms = Table(1, vocabulary=vocabulary), counted_apart(TERMS[name], CONTINUING)
     expected = []
     for length in range(limit + 1):
         for words in itertools.product([v for v in range(vocabulary) if v not in (PAD, END)], repeat=length):
-            if all(sum(counted(words, form) for form in term.forms) >= term.times for term in terms):
+            if all(sum(counted(words, form, CONTINUING) for form in term.forms) >= term.times for term in terms):
                 tokens = [*words, END]
                 steps = [(table.log_probabilities(source, [START, *tokens[:i]]), t) for i, t in enumerate(tokens)]
                 expected.append((sum(scores[token] for scores, token in steps) / len(tokens) ** length_penalty, tokens))
     expected.sort(key=lambda pair: -pair[0])
     [found] = find(
         table, [source], [terms], beam=500, n_best=500, length_penalty=length_penalty,
-        maximum_length_extra=limit, minimum_length=0,
+        maximum_length_extra=limit, minimum_length=0, continuing=CONTINUING,
     )  # fmt: skip
     assert len(expected) > 5 and [one.tokens for one in found] == [tokens for _, tokens in expected]
     assert [one.score for one in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
@@ -199,6 +219,7 @@ def test_a_term_that_has_no_place_or_is_forbidden_is_left_out_where_the_output_m
 def test_a_term_within_another_is_counted_apart():
     bank_of_england, bank, london = Required(((4, 5, 6),), 2), Required(((4,),), 1), Required(((7,),), 1)
     assert [term.times for term in counted_apart([bank_of_england, bank, london])] == [2, 3, 1]
+    assert [term.times for term in counted_apart([bank_of_england, bank], [5])] == [2, 1]  # "Bankkonto" is one word
     assert occurrences([3, 3, 3], [3, 3]) == 1 and occurrences([4, 3, 3, 3, 3], [3, 3]) == 2
 
 
