@@ -86,7 +86,7 @@ class GlossarySearch:
 
     @property
     def n_best(self) -> int:
-        """How many hypotheses a row has, at most."""
+        """The number of hypotheses that a row has, at most."""
         return getattr(self.usual, "n_best", 1)
 
     @cached_property
