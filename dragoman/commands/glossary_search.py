@@ -209,7 +209,7 @@ def _inside(short: tuple[int, ...], long: tuple[int, ...]) -> bool:
 
 
 def with_glossary(
-    search: AnySearch, path: Path | None, system: System, pair: tuple[str | None, str | None] = (None, None)
+    search: AnySearch, path: Path | None, system: System, pair: tuple[str | None, str | None] | None
 ) -> AnySearch:
     """Return a search that is held to the terms of a file; without a file, the search itself.
 
@@ -217,7 +217,7 @@ def with_glossary(
         search: beam search, or a choice among what it finds.
         path: of the glossary.
         system: that will translate.
-        pair: codes of source and target, None where the system has one only.
+        pair: codes of source and target, None where the system has one only; None if each row has its own.
 
     Raises:
         DataError: if the file cannot be read; see :class:`Glossary`.
@@ -230,6 +230,8 @@ def with_glossary(
         return ChoosingSearch(**search.arguments | {"search": found_by})
     glossary = Glossary.read(path)
     held = GlossarySearch(search=search, glossary=glossary, system=system)
+    if pair is None:
+        return held
     codes = chosen_languages(*pair, codes=(system.source_languages, system.output_languages), side=system.output.side)
     if glossary.pair not in (None, codes):
         raise UsageError(f"{path}: is for {'-'.join(glossary.pair or ())}, and this is {'-'.join(codes)}")

@@ -11,6 +11,14 @@ import typer
 from dragoman.shared.errors import UsageError
 
 TEXTS = "Texts"
+SourceOrAuto = Annotated[
+    str | None,
+    typer.Option(
+        "--source-language",
+        "--from",
+        help="language code of the input; auto: of each line; auto:en: English where unknown",
+    ),
+]
 GlossaryFile = Annotated[
     Path | None,
     typer.Option(

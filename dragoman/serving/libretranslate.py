@@ -13,13 +13,13 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
+from dragoman.commands.detecting import ranked
 from dragoman.commands.glossary import Glossary
 from dragoman.commands.glossary_search import GlossarySearch
 from dragoman.commands.paragraphs import Paragraph
 from dragoman.serving.protection import Gate, Refused, bearer, client_of, fields_of
 from dragoman.serving.served import Models, Task
 from dragoman.shared.errors import DataError, UsageError, check_number, shortened
-from dragoman.shared.evaluation.off_target import label, language_identifier
 from dragoman.shared.generator import Hypothesis
 from dragoman.shared.machine.digits import whole_number
 from dragoman.shared.text.languages import name, union
@@ -229,6 +229,5 @@ def detected(text: str, known: Sequence[str]) -> list[dict[str, Any]]:
 
     Probabilities are py3langid's, among all languages that it knows.
     """
-    codes = {label(code): code for code in reversed(known)}
-    ranked = [(codes.get(one, one), round(100 * float(sure), 1)) for one, sure in language_identifier().rank(text)]
-    return [{"language": c, "confidence": p} for place, (c, p) in enumerate(ranked) if p >= _LEAST or not place]
+    found = [(code, round(100 * sure, 1)) for code, sure in ranked(text, known)]
+    return [{"language": c, "confidence": p} for place, (c, p) in enumerate(found) if p >= _LEAST or not place]
