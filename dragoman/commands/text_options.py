@@ -16,7 +16,7 @@ SourceOrAuto = Annotated[
     typer.Option(
         "--source-language",
         "--from",
-        help="language code of the input; auto: of each line; auto:en: English where unknown",
+        help="language code of the input; auto: of each line or segment; auto:en: English where unknown",
     ),
 ]
 GlossaryFile = Annotated[

@@ -12,6 +12,7 @@ from typing import Any
 
 from dragoman.commands.detecting import Detection, by_language
 from dragoman.commands.glossary_search import with_glossary
+from dragoman.commands.heard_language import heard
 from dragoman.commands.input_files import lines, refuse_sound, report_cut, report_unreadable, sound_files
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOptions
@@ -67,9 +68,9 @@ def translate_inputs(
     marked = not speech and any(map(has_form, inputs))
     if speech and texts.glossary is not None:
         raise UsageError("--glossary does not apply: this model reads speech, and terms are found in text")
-    detection = Detection.asked(languages[0], system.source_languages)
-    if detection and (speech or marked or texts.documents):
-        detection.refuse("speech" if speech else "documents" if texts.documents else "files with a form")
+    detection = None if speech else Detection.asked(languages[0], system.source_languages)
+    if detection and (marked or texts.documents):
+        detection.refuse("documents" if texts.documents else "files with a form")
     if texts.split:
         refuse_split(speech=speech, several=several, marked=marked)
     if kind != "text" and not (kind == "json" and (several or not speech)):
@@ -92,7 +93,9 @@ def translate_inputs(
         return
     chosen = search_for(search, n_best=n_best, tokenizer=system.output.tokenizer)
     chosen = with_glossary(chosen, texts.glossary, system, None if detection else languages)
-    if not speech:
+    if speech:
+        chosen, languages = heard(chosen, system, languages)
+    else:
         sound.refuse()
         refuse_sound(model, inputs)
     names = [system.output_name, *(name for name in system.texts if name != system.output_name)]

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from dragoman.commands.detecting import Detection, by_language
+from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, UsageError
 from tests import small
 from tests.small import refuses
@@ -89,4 +90,22 @@ def test_other_inputs_are_refused(dragoman, model, speech_model, tmp_path):
     code, _, messages = dragoman("translate", model, tmp_path / "a.json", "--from", "auto")
     assert code == 2 and "--from auto is for lines of text: name the language of files with a form" in messages
     code, _, messages = dragoman("translate", speech_model, "a.wav", "--from", "auto")
-    assert code == 2 and "name the language of speech" in messages
+    assert code == 2 and "--from auto: outputs of this model do not begin with the language of the speech" in messages
+
+
+def test_segments_of_sound_have_their_languages(dragoman, tmp_path, write_sound):
+    """Of two languages one is likely enough in any case; the outputs are those of the same language by name."""
+    tokenizer = small.tokenizer([ENGLISH, FRENCH, FINNISH], ("de", "en", "fr"))
+    model = small.translator(tokenizer, embeddings={"speech": small.speech_embedding()})
+    output = small.text(tokenizer, "source", prefix=["<s>", "<{source_language}>"])
+    options = {"output": output, "output_name": "transcript", "start_symbols": 2, "source_languages": ["en", "fr"]}
+    small.system(tokenizer, model, inputs={"speech": SpeechField()}, **options).save(tmp_path / "model")
+    write_sound(tmp_path / "a.wav")
+    asked = ["translate", tmp_path / "model", tmp_path / "a.wav", "--maximum-length-extra", 9, "--keep-silence"]
+    for form in (["--format", "tsv"], ["--format", "json"], []):
+        found, named = (
+            [dragoman(*asked, *form, "--from", code)[:2] for code in codes] for codes in (["auto"], ["en", "fr"])
+        )
+        assert found[0][0] == 0 and found[0] in named
+    code, _, messages = dragoman(*asked, "--from", "auto:fi")
+    assert code == 2 and "source language 'fi' is unknown" in messages
