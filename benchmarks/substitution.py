@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.almanac import Almanac
+from dragoman.mt.lexicon import Lexicon, lexicon_files
 from dragoman.mt.mrasp import AlignedSubstitution
 from dragoman.mt.noise import NoisyText
 from dragoman.shared.batches.fields import Field, TextField
 from dragoman.shared.batches.randomness import generator
-from dragoman.shared.text.lexicon import Lexicon, lexicon_files
 from dragoman.shared.text.piece_model import train_sentencepiece
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
+from dragoman.mt.lexicon import Lexicon
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.errors import DataError
 from dragoman.shared.machine.files import replaced_file
@@ -14,7 +15,6 @@ from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases.evaluating import opened
 from dragoman.shared.ranges import NonNegativeFloat, NonNegativeInt
 from dragoman.shared.text.case import lower
-from dragoman.shared.text.lexicon import Lexicon
 from dragoman.shared.text.word_spans import is_known, words
 
 

@@ -28,6 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dragoman.mt.lexicon import Lexicon
 from dragoman.mt.mass import check_symbols
 from dragoman.mt.noise import Word, words_of
 from dragoman.shared.batches.fields import TextField
@@ -37,7 +38,6 @@ from dragoman.shared.batches.masked_text import drawable
 from dragoman.shared.batches.rewriting import Edit, edited
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.ranges import PositiveInt, Share
-from dragoman.shared.text.lexicon import Lexicon
 from dragoman.shared.text.word_spans import has_capital_of_sentence, words
 
 

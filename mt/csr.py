@@ -27,13 +27,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from dragoman.mt.lexicon import Lexicon
 from dragoman.mt.noise import SpanDraw
 from dragoman.shared.annotations import Checked
 from dragoman.shared.batches.manifest import Row
 from dragoman.shared.batches.rewriting import Edit
 from dragoman.shared.errors import DataError
 from dragoman.shared.ranges import PositiveInt
-from dragoman.shared.text.lexicon import Lexicon
 from dragoman.shared.text.word_spans import has_capital_of_sentence, words
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from torch import Tensor
 from torch.nn import functional as F
 
+from dragoman.mt.lexicon import read_pairs
 from dragoman.mt.mapping import nearest
 from dragoman.mt.vector_tables import WordVectors
 from dragoman.shared.errors import DataError
@@ -20,7 +21,6 @@ from dragoman.shared.machine.processes import MainPhase
 from dragoman.shared.machine.workspace import Stopwatch, Workspace
 from dragoman.shared.phases.evaluating import forget_earlier, record_scores
 from dragoman.shared.ranges import NonNegativeInt, PositiveFloat, PositiveInt
-from dragoman.shared.text.lexicon import read_pairs
 
 #: The smallest probability in a lexicon; what is smaller would be written as 0.
 LEAST = 1e-4

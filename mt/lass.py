@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import replace
 from typing import Unpack, cast
 
 import torch
@@ -220,7 +219,7 @@ class MaskedSystem(System):
         hypotheses: dict[int, list[Hypothesis]] = {}
         for numbers in rows.values():
             given = None if forced is None else [forced[number] for number in numbers]
-            parts = super().translate_batch(_selected(batch, numbers), search, forced=given)
+            parts = super().translate_batch(batch.select(numbers), search, forced=given)
             hypotheses |= dict(zip(numbers, parts, strict=True))
         return [hypotheses[number] for number in range(len(batch))]
 
@@ -235,16 +234,6 @@ class MaskedSystem(System):
         plain = System(**self.arguments | changed | {"model": Translator(**arguments | parts)})
         plain.origin = [*self.origin, f"the sub-network of {source}-{target}"]
         return plain.train(self.training)
-
-
-def _selected(batch: Batch, numbers: list[int]) -> Batch:
-    rows = torch.tensor(numbers, device=next(iter(batch.fields.values())).device)
-    return replace(
-        batch,
-        fields={name: padded.select(rows) for name, padded in batch.fields.items()},
-        languages={side: [codes[number] for number in numbers] for side, codes in batch.languages.items()},
-        ids=[batch.ids[number] for number in numbers] if batch.ids else [],
-    )
 
 
 def _with_plain_maps(module: nn.Module) -> nn.Module:

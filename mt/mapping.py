@@ -29,12 +29,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from dragoman.mt.lexicon import read_pairs
 from dragoman.mt.vector_tables import WordVectors
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.processes import MainPhase
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.ranges import NonNegativeInt, PositiveInt, Range
-from dragoman.shared.text.lexicon import read_pairs
 
 #: Rows whose similarities to all words are held in memory at a time.
 ROWS = 1024

@@ -29,12 +29,12 @@ from typing import TypeVar
 
 import numpy as np
 
+from dragoman.mt.lexicon import Lexicon
 from dragoman.shared.annotations import Checked
 from dragoman.shared.batches.manifest import Row
 from dragoman.shared.batches.rewriting import Edit
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.ranges import Share
-from dragoman.shared.text.lexicon import Lexicon
 from dragoman.shared.text.word_spans import has_capital_of_sentence, words
 
 T = TypeVar("T")

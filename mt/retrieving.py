@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+from dragoman.mt.lexicon import directed, read_pairs
 from dragoman.mt.word_accuracy import by_frequency, frequencies
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.batches.manifest import Manifest
@@ -30,7 +31,6 @@ from dragoman.shared.ranges import NonNegativeInt, Range
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.systems.system import System
 from dragoman.shared.text.case import capitalised
-from dragoman.shared.text.lexicon import directed, read_pairs
 
 #: A word and its translation.
 Pair = tuple[str, str]

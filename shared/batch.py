@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -59,15 +59,16 @@ class Batch:
     def divided(self, rows: int) -> Iterator[Batch]:
         """Yield batches of so many rows, the last of the rest, padded as they are here."""
         for start in range(0, len(self), rows):
-            some = slice(start, start + rows)
-            yield replace(
-                self,
-                fields={
-                    name: Padded(padded.values[some], padded.lengths[some]) for name, padded in self.fields.items()
-                },
-                languages={side: codes[some] for side, codes in self.languages.items()},
-                ids=self.ids[some],
-            )
+            yield self.select(range(start, min(start + rows, len(self))))
+
+    def select(self, rows: Sequence[int]) -> Batch:
+        """Take rows, padded as they are here."""
+        fields = {
+            name: padded.select(torch.tensor([*rows], device=padded.device)) for name, padded in self.fields.items()
+        }
+        languages = {side: [codes[row] for row in rows] for side, codes in self.languages.items()}
+        ids = [self.ids[row] for row in rows] if self.ids else []
+        return replace(self, fields=fields, languages=languages, ids=ids)
 
     def to(self, device: torch.device | str, non_blocking: bool = True) -> Batch:
         """Copy all fields to a device."""

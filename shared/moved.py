@@ -30,6 +30,7 @@ _FROM_SHARED = {
 _FROM_BOTH = {
     "shared.batches.noise": "mt.noise",
     "shared.text.word_vectors": "mt.vector_tables",
+    "shared.text.lexicon": "mt.lexicon",
     "shared.phases.CountForms": "mt.forms.CountForms",
     "shared.phases.ExtractPhrases": "mt.phrases.ExtractPhrases",
     "shared.phases.LexiconCoverage": "mt.covering.LexiconCoverage",

@@ -35,7 +35,7 @@ from dragoman.commands.options import (
     with_options,
 )
 from dragoman.commands.reader_help import ReaderCommand
-from dragoman.commands.text_options import TextOptions
+from dragoman.commands.text_options import SourceOrAuto, TextOptions
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.stopping import Interrupted
 
@@ -231,7 +231,7 @@ def translate(
             help="text files, subtitles (srt, vtt, ass), JSON, Markdown, or sound files and folders with them"
         ),
     ] = None,
-    source_language: SourceLanguage = None,
+    source_language: SourceOrAuto = None,
     target_language: TargetLanguage = None,
     n_best: Annotated[
         int,

@@ -18,6 +18,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import typer
 
+from dragoman.commands.text_options import GlossaryFile
 from dragoman.shared.errors import UsageError, check_number
 
 SEARCH, SAMPLING, SOUND, MODELS = "Search", "Sampling", "Sound files", "Models and machine"
@@ -353,7 +354,7 @@ class ModelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ServingOptions:
-    """The address of a server, who may use it, and the limits of what they ask (docs/serving.md)."""
+    """The address of a server, who may use it, the terms of all, and the limits of what they ask (docs/serving.md)."""
 
     host: Annotated[str, _option("address to listen at; 0.0.0.0: at all of this machine's", ADDRESS)] = "127.0.0.1"
     port: Annotated[int, _option("port; 0: a free one", ADDRESS, min=0, max=65535)] = 8000
@@ -364,6 +365,7 @@ class ServingOptions:
         list[str] | None,
         _option("web page that may call the server from a browser (https://example.org); repeatable", ADDRESS),
     ] = None
+    glossary: GlossaryFile = None
     upload_megabytes: Annotated[float, _option("size of an upload", LIMITS)] = 25.0
     upload_seconds: Annotated[float, _option("seconds of sound in an upload", LIMITS)] = 3600.0
     characters: Annotated[int, _option("characters of all texts of a request", LIMITS, min=1)] = 20_000

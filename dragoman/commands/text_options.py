@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,11 +11,28 @@ import typer
 from dragoman.shared.errors import UsageError
 
 TEXTS = "Texts"
+SourceOrAuto = Annotated[
+    str | None,
+    typer.Option(
+        "--source-language",
+        "--from",
+        help="language code of the input; auto: of each line or segment; auto:en: English where unknown",
+    ),
+]
+GlossaryFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--glossary",
+        help="file with a source and a target term a line, a tab between them: the target is in the output wherever "
+        "the source is in the text",
+        rich_help_panel=TEXTS,
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
-    """The division of text into what is translated at a time (docs/commands.md)."""
+    """The division of text into what is translated at a time, and the terms that it has (docs/commands.md)."""
 
     documents: Annotated[
         bool,
@@ -34,6 +52,7 @@ class TextOptions:
             rich_help_panel=TEXTS,
         ),
     ] = False
+    glossary: GlossaryFile = None
 
     def check(self) -> None:
         """Refuse options that contradict each other, by UsageError."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from dragoman.commands.heard_language import heard
 from dragoman.commands.input_files import report_cut, report_unreadable, sound_files
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
@@ -144,6 +145,7 @@ def _translated(
 ) -> Iterator[tuple[Path, list[TimedText]]]:
     """Yield each file that can be read and its segments; a bar shows how many of them are done."""
     chosen = search_for(fitting(search, system), tokenizer=system.output.tokenizer)
+    chosen, languages = heard(chosen, system, languages)
     options = translation_options(languages, sound, models, speech=True)
     for file in files:
         failed: list[DataError] = []

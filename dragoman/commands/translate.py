@@ -10,6 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from dragoman.commands.detecting import Detection, by_language
+from dragoman.commands.glossary_search import with_glossary
+from dragoman.commands.heard_language import heard
 from dragoman.commands.input_files import lines, refuse_sound, report_cut, report_unreadable, sound_files
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOptions
@@ -63,6 +66,11 @@ def translate_inputs(
     system = load_models(model, models, machine, ctc=search.ctc)
     speech = "speech" in system.reads
     marked = not speech and any(map(has_form, inputs))
+    if speech and texts.glossary is not None:
+        raise UsageError("--glossary does not apply: this model reads speech, and terms are found in text")
+    detection = None if speech else Detection.asked(languages[0], system.source_languages)
+    if detection and (marked or texts.documents):
+        detection.refuse("documents" if texts.documents else "files with a form")
     if texts.split:
         refuse_split(speech=speech, several=several, marked=marked)
     if kind != "text" and not (kind == "json" and (several or not speech)):
@@ -71,18 +79,23 @@ def translate_inputs(
         write_timed(model, inputs, languages=languages, kind=kind, formats=FORMATS, out=out, render=render, **options)
         return
     search = fitting(search, system)
+    of_texts: dict[str, Any] = {"languages": languages, "glossary": texts.glossary, "machine": machine}
+    of_texts |= {"search": search, "models": models}
     if marked:
         if several or texts.documents or kind != "text":
             raise UsageError("subtitles, JSON and Markdown: without --n-best, --samples, --documents and --format")
-        translate_files(system, inputs, languages=languages, out=out, search=search, models=models, machine=machine)
+        translate_files(system, inputs, out=out, **of_texts)
         return
     if out is not None:
         raise UsageError(OUT)
     if texts.documents:
-        translate_documents(system, inputs, languages=languages, search=search, models=models, machine=machine)
+        translate_documents(system, inputs, **of_texts)
         return
     chosen = search_for(search, n_best=n_best, tokenizer=system.output.tokenizer)
-    if not speech:
+    chosen = with_glossary(chosen, texts.glossary, system, None if detection else languages)
+    if speech:
+        chosen, languages = heard(chosen, system, languages)
+    else:
         sound.refuse()
         refuse_sound(model, inputs)
     names = [system.output_name, *(name for name in system.texts if name != system.output_name)]
@@ -91,20 +104,26 @@ def translate_inputs(
     iterator = enumerate(items, start=1)
     unreadable: list[DataError] = []
 
-    def translate(some: list[Any]) -> list[list[Hypothesis]]:
-        return system.hypotheses(some, search=chosen, unreadable=unreadable, **options)
+    def translate(source: str | None, some: list[Any]) -> list[list[Hypothesis]]:
+        options["source_language"] = source
+
+        def found(parts: list[Any]) -> list[list[Hypothesis]]:
+            return system.hypotheses(parts, search=chosen, unreadable=unreadable, **options)
+
+        return paragraphs_translated(system, some, found, (source, languages[1])) if texts.split else found(some)
 
     pace = Pace()
     while chunk := list(islice(iterator, CHUNK)):
         before = len(unreadable)
         with pace.working(), machine.autocast():
-            some = [item for _, item in chunk]
-            split = texts.split
-            outputs = paragraphs_translated(system, some, translate, languages) if split else translate(some)
+            some: list[Any] = [item for _, item in chunk]
+            codes = detection.languages(some, chunk[0][0]) if detection else []
+            outputs = by_language(some, codes, translate) if detection else translate(languages[0], some)
         for (number, item), hypotheses in zip(chunk, outputs, strict=True):
             if kind == "json":
                 listed = [{"score": round(one.score, 4), "cut": one.cut, **one.texts} for one in hypotheses]
-                place = {"file": str(item)} if speech else {"line": number}
+                place: dict[str, Any] = {"file": str(item)} if speech else {"line": number}
+                place |= {"source_language": codes[number - chunk[0][0]]} if detection else {}
                 print(json.dumps(place | {"hypotheses": listed}, ensure_ascii=False))
                 continue
             for hypothesis in hypotheses:

@@ -9,6 +9,7 @@ from itertools import accumulate, islice
 from pathlib import Path
 
 from dragoman.commands.endings import warn
+from dragoman.commands.glossary_search import with_glossary
 from dragoman.commands.input_files import lines, report_cut
 from dragoman.commands.options import ModelOptions, SearchOptions
 from dragoman.commands.searching import search_for
@@ -29,6 +30,7 @@ def translate_documents(
     *,
     languages: tuple[str | None, str | None],
     search: SearchOptions,
+    glossary: Path | None = None,
     models: ModelOptions,
     machine: Machine,
 ) -> None:
@@ -45,7 +47,7 @@ def translate_documents(
         raise UsageError("--documents: this model was not trained on documents, as text/documents trains one")
     if search.maximum_length_extra == SearchOptions.maximum_length_extra:
         search = replace(search, maximum_length_extra=max(search.maximum_length_extra, system.output.longest))
-    chosen = search_for(search, tokenizer=system.output.tokenizer)
+    chosen = with_glossary(search_for(search, tokenizer=system.output.tokenizer), glossary, system, languages)
     code = chosen_language("source", languages[0], system.source_languages)
 
     def best(texts: Sequence[str]) -> list[Hypothesis]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dragoman.commands.endings import warn
+from dragoman.commands.glossary_search import with_glossary
 from dragoman.commands.input_files import report_cut
 from dragoman.commands.json_files import JsonFile
 from dragoman.commands.markdown_files import MarkdownFile
@@ -60,6 +61,7 @@ def translate_files(
     languages: tuple[str | None, str | None],
     out: Path | None,
     search: SearchOptions,
+    glossary: Path | None = None,
     models: ModelOptions,
     machine: Machine,
 ) -> None:
@@ -71,6 +73,7 @@ def translate_files(
         languages: of the files and of the output; None for the system's only one.
         out: a file for one input, with the same ending; else a folder, in which files keep their names.
         search: how.
+        glossary: a file of terms that the translation has (dragoman/commands/glossary.py).
         models: how many sentences at a time.
         machine: where.
 
@@ -92,7 +95,7 @@ def translate_files(
         places = [] if out is None else [out / path.name for path in inputs]
     if {place.resolve() for place in places} & {path.resolve() for path in inputs}:
         raise UsageError(f"--out {out}: would replace a file that is read")
-    chosen = search_for(search, tokenizer=system.output.tokenizer)
+    chosen = with_glossary(search_for(search, tokenizer=system.output.tokenizer), glossary, system, languages)
     source = chosen_language("source", languages[0], system.source_languages)
     target = chosen_language("target", languages[1], system.output_languages)
 

@@ -7,16 +7,19 @@ ours, each line by sentences. Errors are ``{"error": message}``.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
 
+from dragoman.commands.detecting import ranked
+from dragoman.commands.glossary import Glossary
+from dragoman.commands.glossary_search import GlossarySearch
 from dragoman.commands.paragraphs import Paragraph
 from dragoman.serving.protection import Gate, Refused, bearer, client_of, fields_of
 from dragoman.serving.served import Models, Task
-from dragoman.shared.errors import UsageError, check_number, shortened
-from dragoman.shared.evaluation.off_target import label, language_identifier
+from dragoman.shared.errors import DataError, UsageError, check_number, shortened
 from dragoman.shared.generator import Hypothesis
 from dragoman.shared.machine.digits import whole_number
 from dragoman.shared.text.languages import name, union
@@ -31,6 +34,8 @@ _TRANSLATE = {
     "format": "text",
     "alternatives": "number of further translations",
     "split": "true: lines are paragraphs, which are translated by sentences",
+    "glossary": "terms that the translation has: an object of their targets by their sources (JSON), or a source and a "
+    "target a line with a tab between them",
     "api_key": "key, if the server asks for one",
 }
 
@@ -72,11 +77,13 @@ def routes(models: Models, gate: Gate) -> APIRouter:
                 language = (await asyncio.to_thread(detected, "\n".join(texts), sources))[0]
                 source = language["language"]
             split = flag_of(asked, "split")
-            task, codes = models.choose("source", "translation", source=source, target=target)
+            known, codes = models.choose("source", "translation", source=source, target=target)
+            task = await asyncio.to_thread(known.held_to, glossary_of(asked, gate.limits.characters), codes)
             paragraphs = [paragraphs_of(text, codes["source_language"] if split else None) for text in texts]
             sentences = [sentence for text in paragraphs for line in text for sentence in line.sentences]
             rows = [{"id": shortened(one), "audio": None, "source_text": one, **codes} for one in sentences]
-            hypotheses = iter(await gate.result(request, models.served[task.model].submit(task, rows)))
+            answered = await gate.result(request, models.served[task.model].submit(task, rows))
+        hypotheses = iter(answered)
         found = [[[next(hypotheses) for _ in line.sentences] for line in text] for text in paragraphs]
         outputs = [
             [written(text, of_text, codes["target_language"], place) for place in range(1 + more)]
@@ -85,6 +92,11 @@ def routes(models: Models, gate: Gate) -> APIRouter:
         answer: dict[str, Any] = {"translatedText": [best for best, *_ in outputs]}
         if more:
             answer["alternatives"] = [others for _, *others in outputs]
+        if isinstance(task.search, GlossarySearch):
+            pairs = zip(rows, [few[0].texts["translation"] for few in answered], strict=True)
+            lacking = itertools.starmap(task.search.lacking, pairs)
+            missing = [[one for line in text for _ in line.sentences for one in next(lacking)] for text in paragraphs]
+            answer |= {"missingTerms": missing} if any(missing) else {}
         if language is not None:
             answer["detectedLanguage"] = [language] * len(outputs)
         return answer if isinstance(asked["q"], list) else {key: value[0] for key, value in answer.items()}
@@ -136,6 +148,31 @@ def code_of(asked: dict[str, Any], side: str) -> str:
     if not isinstance(code, str) or not code:
         raise UsageError(f"Invalid request: missing {side} parameter")
     return code
+
+
+def glossary_of(asked: dict[str, Any], most: int) -> Glossary | None:
+    """Return the terms of a request, None without any.
+
+    Raises:
+        UsageError: if they are none, or have too many characters.
+    """
+    given = asked.get("glossary")
+    if given in (None, "", {}):
+        return None
+    lines = [line for line in given.splitlines() if line.strip()] if isinstance(given, str) else []
+    pairs = [[*pair] for pair in given.items()] if isinstance(given, dict) else [one.split("\t") for one in lines]
+    texts = [side for pair in pairs for side in pair]
+    if not pairs or not all(isinstance(one, str) and not find_surrogate(one) for one in texts):
+        raise UsageError("Invalid request: glossary is an object of texts, or lines with a tab")
+    for pair in pairs:
+        if len(pair) != 2:
+            raise UsageError(f"Invalid request: glossary: no source and target with a tab between them: {pair[0]!r}")
+    if (count := sum(map(len, texts))) > most:
+        raise UsageError(f"Invalid request: glossary ({count}) exceeds text limit ({most})")
+    try:
+        return Glossary.of((f"glossary: {shortened(repr(source))}", source, target) for source, target in pairs)
+    except DataError as error:
+        raise UsageError(f"Invalid request: {error}") from error
 
 
 def alternatives_of(asked: dict[str, Any], tasks: Sequence[Task]) -> int:
@@ -192,6 +229,5 @@ def detected(text: str, known: Sequence[str]) -> list[dict[str, Any]]:
 
     Probabilities are py3langid's, among all languages that it knows.
     """
-    codes = {label(code): code for code in reversed(known)}
-    ranked = [(codes.get(one, one), round(100 * float(sure), 1)) for one, sure in language_identifier().rank(text)]
-    return [{"language": c, "confidence": p} for place, (c, p) in enumerate(ranked) if p >= _LEAST or not place]
+    found = [(code, round(100 * sure, 1)) for code, sure in ranked(text, known)]
+    return [{"language": c, "confidence": p} for place, (c, p) in enumerate(found) if p >= _LEAST or not place]

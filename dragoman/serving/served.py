@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from dragoman.commands.glossary import Glossary
+from dragoman.commands.glossary_search import GlossarySearch
 from dragoman.commands.live_output import policy_of
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ModelOptions, PolicyOptions, SearchOptions, SoundOptions
@@ -74,6 +76,25 @@ class Task:
         codes = self.system.source_languages, self.target_languages
         pair = chosen_languages(source, target, codes=codes, side=self.system.output.side)
         return dict(zip(("source_language", "target_language"), pair, strict=True))
+
+    def held_to(self, glossary: Glossary | None, languages: dict[str, str] | None = None) -> Task:
+        """Return the task with further terms, which go before those that it has; without any, the task itself.
+
+        Args:
+            glossary: of the terms.
+            languages: those of a request, for which alone the new task is.
+
+        Raises:
+            DataError: for a term that the model cannot write.
+            UsageError: if the model or its search cannot be held to terms.
+        """
+        if glossary is None:
+            return self
+        usual = self.search
+        if isinstance(usual, GlossarySearch):
+            own, usual = usual.glossary, usual.usual
+            glossary = glossary.over(own) if own.pair in (None, tuple((languages or {}).values())) else glossary
+        return replace(self, search=GlossarySearch(search=usual, glossary=glossary, system=self.system))
 
     def answered(self, rows: Sequence[Row], batch_size: int) -> list[list[Hypothesis]]:
         """Translate rows."""
@@ -195,6 +216,7 @@ class Models:
         listening: PolicyOptions,
         wait: float,
         observe: Callable[[str, int, float], None],
+        glossary: Path | None = None,
     ) -> Models:
         """Load model folders; see :func:`named_folders`.
 
@@ -206,19 +228,24 @@ class Models:
             listening: what is written of a talk while it is spoken.
             wait: seconds that a row waits for others.
             observe: called with a model's name, rows and seconds after each batch.
+            glossary: a file of terms that translations of texts have.
 
         Raises:
-            DataError: if a folder is not a model folder.
+            DataError: if a folder is not a model folder, or a file no glossary that the models can write.
             UsageError: if options do not fit together, or a model is none that can be served.
         """
         if search.sample:
             raise UsageError("--sample does not apply to serve: outputs would depend on who else asks")
         search_for(search)
         machine = Machine(device=models.device, precision=models.precision)
+        terms = None if glossary is None else Glossary.read(glossary)
         loaded = {}
         for name, folder in named_folders(words).items():
             system = load_models(folder, models, machine, ctc=search.ctc)
-            loaded[name] = folder, tasks_of(name, system, search, models.writes)
+            tasks = tasks_of(name, system, search, models.writes)
+            loaded[name] = folder, [task.held_to(terms if task.reads == "source" else None) for task in tasks]
+        if terms is not None and not any(task.reads == "source" for _, tasks in loaded.values() for task in tasks):
+            raise UsageError("--glossary does not apply: no model reads text, in which terms are found")
         served = []
         for name, (folder, tasks) in loaded.items():
             translate = partial(_answered, machine, models.batch_size)

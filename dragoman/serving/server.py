@@ -34,7 +34,7 @@ def serve_models(
 
     Args:
         words: model folders, as FOLDER or NAME=FOLDER.
-        serving: the address, the keys and the limits.
+        serving: the address, the keys, the terms and the limits.
         sound: how recordings are divided.
         listening: what is written of a speaker who is heard live.
         search: how outputs are found.
@@ -61,7 +61,7 @@ def serve_models(
         counters = Counters()
         wait = serving.batch_wait / 1000
         options: dict[str, Any] = {"sound": sound, "search": search, "models": models, "listening": listening}
-        loaded = Models.load(words, wait=wait, observe=counters.translated, **options)
+        loaded = Models.load(words, wait=wait, observe=counters.translated, glossary=serving.glossary, **options)
         app = application(loaded, counters, serving, keys=keys)
         if keys is None and serving.host not in _OWN:
             warn(f"--host {serving.host} without --keys: whoever reaches this machine can use the server")

@@ -46,6 +46,10 @@ class ActiveBan:
         """Set what is forbidden now to minus infinity, in (A, K, V), in place; wait for no device."""
         raise TypeError(f"{type(self).__name__} does not define apply(log_probabilities)")
 
+    def ranked(self, scores: Tensor, beams: Tensor, best: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the candidates (A, C) of a beam search in another order, or others; see ``best_continuations``."""
+        return best, places
+
     def keep(self, sentences: Tensor) -> None:
         """Go on with some sentences (A',) only."""
 

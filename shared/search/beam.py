@@ -31,7 +31,6 @@ from dragoman.shared.padded import Padded
 from dragoman.shared.ranges import PositiveInt, Range
 from dragoman.shared.search.constraints import Constraints, check_numbers, no_output
 from dragoman.shared.search.rules import Rules
-from dragoman.shared.search.top import best_continuations
 
 #: A million to this power is still a number.
 LARGEST_PENALTY = 50
@@ -128,7 +127,8 @@ class BeamSearch(Described):
         step = 0
         while True:
             token_scores = constraints.apply(token_scores.view(*beam_scores.shape, -1), step)
-            choice = self._choose(token_scores, beam_scores, end)
+            count = min(2 * self.beam, token_scores[0].numel())
+            choice = self._choose(*constraints.candidates(token_scores, beam_scores, count), token_scores.shape[2], end)
             going, ended, next_tokens, parents, ended_parents = choice.fetch()
             check_numbers(ended, active, batch.ids, step)
             for row, rank in (ended > float("-inf")).nonzero().tolist():
@@ -161,11 +161,9 @@ class BeamSearch(Described):
             raise no_output([row for row, hypotheses in enumerate(finished) if not hypotheses], batch.ids)
         return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[: self.n_best] for hypotheses in finished]
 
-    def _choose(self, token_scores: Tensor, beam_scores: Tensor, end: int) -> _Choice:
-        """Choose the next beams and the ending ones from the scores of tokens (A, K, V) and of the beams (A, K)."""
-        beams, vocabulary = token_scores.shape[1:]
-        best, flat = best_continuations(token_scores, beam_scores, min(2 * beams, beams * vocabulary))
-        tokens, parents = flat % vocabulary, flat // vocabulary
+    def _choose(self, best: Tensor, places: Tensor, vocabulary: int, end: int) -> _Choice:
+        """Choose the next beams and the ending ones from candidates (A, C): scores, and places in K x V."""
+        beams, tokens, parents = self.beam, places % vocabulary, places // vocabulary
         is_end = tokens == end
         nothing = float("-inf")
         # Stable: the candidates that go on first, in order of their scores, then the ends.

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from dragoman.shared.described import Described
 from dragoman.shared.generator import Hypothesis
 from dragoman.shared.ranges import PositiveInt
-from dragoman.shared.search.search import CtcSearch, Search
+from dragoman.shared.search.search import ByRows, CtcSearch, Search
 
 
 @runtime_checkable
@@ -43,7 +43,7 @@ class ChoosingSearch(Described):
         n_best: how many are returned, at most.
     """
 
-    def __init__(self, *, search: Search | CtcSearch, judge: Judge, n_best: PositiveInt = 1) -> None:
+    def __init__(self, *, search: Search | CtcSearch | ByRows, judge: Judge, n_best: PositiveInt = 1) -> None:
         self.found_by = search
         self.judge = judge
         self.n_best = n_best

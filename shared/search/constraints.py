@@ -16,6 +16,7 @@ from dragoman.shared.generator import Encoding, Generator
 from dragoman.shared.padded import Padded
 from dragoman.shared.search.bans import Opening
 from dragoman.shared.search.rules import Rules
+from dragoman.shared.search.top import best_continuations
 
 
 class Constraints:
@@ -94,6 +95,13 @@ class Constraints:
         """Note what a step has chosen; see :meth:`dragoman.shared.search.bans.ActiveBan.advance`."""
         for ban in self._bans:
             ban.advance(index, tokens)
+
+    def candidates(self, scores: Tensor, beams: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Return the best continuations, if no ban ranks them otherwise; see ``best_continuations``."""
+        found = best_continuations(scores, beams, count)
+        for ban in self._bans:
+            found = ban.ranked(scores, beams, *found)
+        return found
 
     def exhausted(self, step: int) -> Tensor:
         """Tell which sentences (A,) bool, on the CPU, had to end at this step."""

@@ -81,10 +81,19 @@ def ruled(search: Search, *, start_symbols: int, bans: Sequence[Ban]) -> Search:
 
 
 @runtime_checkable
+class ByRows(Protocol):
+    """A search that reads the rows themselves."""
+
+    def translated(self, system: Any, batch: Batch, rows: Sequence[Mapping[str, Any]]) -> list[list[Hypothesis]]:
+        """Return the hypotheses of the rows, of which the batch is made, best first; see ``System.translate_batch``."""
+        ...
+
+
+@runtime_checkable
 class Choosing(Protocol):
     """Chooses among the hypotheses that another search finds; see shared/search/choosing.py."""
 
-    found_by: Search | CtcSearch
+    found_by: Search | CtcSearch | ByRows
 
     def best(
         self, system: Any, rows: Sequence[Mapping[str, Any]], outputs: Sequence[Sequence[Hypothesis]]
@@ -94,4 +103,4 @@ class Choosing(Protocol):
 
 
 #: Any of them; which one fits is for the system to say.
-AnySearch = Search | CtcSearch | Choosing
+AnySearch = Search | CtcSearch | Choosing | ByRows

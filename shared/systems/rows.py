@@ -18,7 +18,7 @@ from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.generator import Hypothesis
 from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.nn.state import evaluating
-from dragoman.shared.search.search import AnySearch, Choosing
+from dragoman.shared.search.search import AnySearch, ByRows, Choosing
 from dragoman.shared.sound.audio import read_audio, samples
 from dragoman.shared.systems.reading_model import ReadingModel
 
@@ -80,9 +80,13 @@ def translate_rows(
     with evaluating(system):
         for batch, numbers in Loader.evaluation(some, fields, budget, workers, rank=rank, world=world):
             with autocast(), torch.inference_mode():
-                hypotheses = system.translate_batch(batch.to(system.device), finding)
+                batch, places = batch.to(system.device), numbers.tolist()
+                if isinstance(finding, ByRows):
+                    hypotheses = finding.translated(system, batch, [some[place] for place in places])
+                else:
+                    hypotheses = system.translate_batch(batch, finding)
                 if isinstance(search, Choosing):
-                    hypotheses = search.best(system, [some[number] for number in numbers.tolist()], hypotheses)
+                    hypotheses = search.best(system, [some[place] for place in places], hypotheses)
             yield from zip(shown[numbers].tolist(), hypotheses, strict=True)
 
 

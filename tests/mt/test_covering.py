@@ -6,8 +6,8 @@ import pytest
 
 from dragoman import DataError, Manifest, UsageError
 from dragoman.mt.covering import LexiconCoverage
+from dragoman.mt.lexicon import Lexicon
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.text.lexicon import Lexicon
 from tests.small import refuses
 
 

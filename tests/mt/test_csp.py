@@ -9,13 +9,13 @@ import torch
 
 from dragoman import DataError, Manifest, UsageError
 from dragoman.mt.csp import SwitchedFragment
+from dragoman.mt.lexicon import Lexicon
 from dragoman.mt.mass import FragmentCrossEntropy
 from dragoman.mt.noise import words_of
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.stream import Budget, Stream
 from dragoman.shared.objectives import CrossEntropy
-from dragoman.shared.text.lexicon import Lexicon
 from tests import small
 from tests.mt.test_mass import model, row, used_states  # noqa: F401 - a fixture
 from tests.small import objective

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dragoman.mt.csr import CodeSwitchedSpans
+from dragoman.mt.lexicon import Lexicon
 from dragoman.shared.batches.rewriting import edited
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.text.lexicon import Lexicon
 from tests.small import refuses
 
 ENGLISH = [f"w{letter}" for letter in "abcdefghijklmnopqrst"]

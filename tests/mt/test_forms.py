@@ -4,8 +4,8 @@ import pytest
 
 from dragoman import DataError, Manifest
 from dragoman.mt.forms import CountForms
+from dragoman.mt.lexicon import Lexicon
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.text.lexicon import Lexicon
 from dragoman.shared.text.normalise import Lowercase
 from tests.small import refuses
 

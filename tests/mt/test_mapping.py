@@ -8,12 +8,12 @@ import torch
 
 from dragoman.mt import mapping
 from dragoman.mt.induction import InduceLexicon, LexiconAccuracy
+from dragoman.mt.lexicon import read_entries
 from dragoman.mt.mapping import Entries, MapVectors, entries_by_shape, nearest, procrustes, self_learned, unit
 from dragoman.mt.vector_tables import WordVectors
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.text.lexicon import read_entries
 from tests.small import refuses
 
 WIDTH, WORDS = 12, 80

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from dragoman import DataError, Manifest, UsageError
+from dragoman.mt.lexicon import Lexicon
 from dragoman.mt.mrasp import AlignedSubstitution
 from dragoman.mt.noise import NoisyText
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.rewriting import edited
 from dragoman.shared.batches.stream import Budget, Stream
-from dragoman.shared.text.lexicon import Lexicon
 from tests import small
 
 FILES = {"en-de": "the der\nthe die\ndog hund\nred rot\nhouse haus\n", "en-fr": "the le\ndog chien\nred rouge\n"}

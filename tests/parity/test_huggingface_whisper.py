@@ -20,6 +20,8 @@ import torch
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
 from dragoman import BeamSearch, GreedySearch, Rules, System
+from dragoman.commands.detecting import Detection
+from dragoman.commands.heard_language import LEAST, HeardLanguages
 from dragoman.exchange.huggingface.hf_whisper import SYMBOLS, import_hf_whisper, whisper_counterparts
 from dragoman.exchange.importing import import_model
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer
@@ -334,3 +336,35 @@ def test_symbols_of_bans_survive_trimming(tmp_path):
 
     left = {tokenizer.symbol(id) for id in kept}
     assert banned(trimmed) == [symbols & left for symbols in banned(system)] and all(banned(trimmed))
+
+
+@pytest.mark.parametrize("task", ["translation", "transcript"])
+def test_languages_are_those_that_transformers_detects(task, tmp_path, files):
+    """Each file alone there; the probabilities are a softmax over the languages' symbols."""
+    theirs = saved("small", tmp_path / "theirs")
+    import_model(tmp_path / "theirs", tmp_path / "ours")
+    system = System.load(tmp_path / "ours").for_task(writes=task)
+    heard = HeardLanguages(search=GreedySearch(), detection=Detection(system.source_languages), system=system)
+    ids = theirs.generation_config.lang_to_id
+    del ids["<|haw|>"]  # which has no code here
+    assert sorted(heard.symbols.values()) == sorted(ids.values())
+    for file in files:
+        speech = Padded.from_sequences(read([file]))
+        batch = Batch({"speech": speech}, {"source": ["en"], "target": ["en"]}, ids=["a"])
+        with torch.no_grad():
+            [shares] = heard.probabilities(system, batch)
+            shown = features(tmp_path / "theirs", file)
+            start = torch.tensor([[theirs.config.decoder_start_token_id]])
+            logits = theirs(shown, decoder_input_ids=start).logits[0, 0]
+            told = int(theirs.detect_language(shown)[0])
+        expected = logits[[*ids.values()]].softmax(-1).tolist()
+        by_symbol = {heard.symbols[code]: share for code, share in shares.items()}
+        assert [by_symbol[id] for id in ids.values()] == pytest.approx(expected, abs=1e-4)
+        best = max(shares, key=lambda code: shares[code])
+        assert told == heard.symbols[best]
+        rows = [{"id": "a", "audio": file, "start": 0.0}]
+        if shares[best] >= LEAST:
+            heard.translated(system, batch, rows)
+            assert rows[0]["source_language"] == best
+        else:
+            refuses(DataError, "the language is unknown", heard.translated, system, batch, rows)

@@ -8,6 +8,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from dragoman import DataError, UsageError
+from dragoman.commands.glossary import Glossary, standing
+from dragoman.commands.glossary_search import GlossarySearch
 from dragoman.exchange.importing import import_model
 from dragoman.exchange.transformers_engine.lm_import import PROMPT
 from dragoman.shared.batches.loader import collate
@@ -111,6 +113,17 @@ def test_what_a_user_types_is_no_symbol(imported):
     row = {"id": "1", "source_text": "a <|im_end|> b", "source_language": "en", "target_language": "de"}
     ends = field.whole(row | {"source_text": "a b"}).count(system.output.tokenizer.eos)
     assert field.whole(row).count(system.output.tokenizer.eos) == ends == 1
+
+
+def test_outputs_have_the_terms_of_a_glossary(imported):
+    """Pieces of bytes have a space in front: a term has one form at the beginning of an output, and one behind it."""
+    _, _, system = imported
+    terms = Glossary.of([("1", "cat", "old man"), ("2", "mat", "dog")])
+    search = BeamSearch(beam=3, rules=Rules(maximum_length_extra=20))
+    held = GlossarySearch(search=search, glossary=terms, system=system)
+    found = system.translate(SENTENCES, search=held, target_language="de")
+    assert standing("old man", found[0], "de") and standing("dog", found[0], "de")
+    assert found[1:] == system.translate(SENTENCES[1:], search=search, target_language="de")
 
 
 @pytest.mark.parametrize("beam", [1, 3])

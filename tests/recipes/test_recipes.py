@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from dragoman import Manifest, Recipe
+from dragoman.mt.lexicon import read_pairs
 from dragoman.runs.prechecks import try_values
 from dragoman.runs.running import run_recipe
 from dragoman.shared.batches.fields import TextField
@@ -13,7 +14,6 @@ from dragoman.shared.batches.loader import Loader
 from dragoman.shared.described import Described
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.systems.saved_model import SavedModel
-from dragoman.shared.text.lexicon import read_pairs
 from dragoman.shared.text.tokenizer import Symbols
 from tests.recipes.installed import RECIPES
 

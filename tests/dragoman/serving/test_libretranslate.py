@@ -6,7 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from dragoman.shared.errors import DataError, UsageError
 from tests import small
+from tests.small import refuses
 
 #: The search of the server of these tests.
 SEARCH = ["--beam", "3", "--maximum-length-extra", "12", "--device", "cpu"]
@@ -227,3 +229,62 @@ def test_what_a_server_says_of_itself(client):
         405,
         {"error": "Method Not Allowed"},
     )
+
+
+# -- terms ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_request_brings_terms(client):
+    usual = asked(client, ["one two", "three four"]).json()["translatedText"]
+    for terms in ({"one": "neun"}, "one\tneun\n\nsix\tsechs\n"):
+        first, second = asked(client, ["one two", "three four"], glossary=terms).json()["translatedText"]
+        assert "neun" in first.split() and "neun" not in usual[0] and second == usual[1]
+    form = {"q": "one two", "source": "en", "target": "de", "glossary": "one\tneun"}
+    assert client.post("/translate", data=form).json() == {"translatedText": first}
+    assert asked(client, "one two", glossary={}).json() == {"translatedText": usual[0]}
+    several = asked(client, "one two", glossary={"one": "neun"}, alternatives=2).json()
+    assert all("neun" in text.split() for text in several["alternatives"]) and len(several["alternatives"]) == 2
+
+
+def test_terms_without_a_place_are_named(client):
+    """The server's outputs have at most twelve tokens."""
+    long = "neun neun neun neun neun neun"
+    answer = asked(client, ["three", "one two\nthree"], glossary={"one": long}).json()
+    assert answer["missingTerms"] == [[], [long]]
+    assert asked(client, "one", glossary={"one": long}).json()["missingTerms"] == [long]
+    assert "missingTerms" not in asked(client, "three", glossary={"one": long}).json()
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"one": ""}, "glossary: 'one': the target is empty"),
+        ({"one": 1}, "glossary is an object of texts, or lines with a tab"),
+        ({"one": "\ud800"}, "glossary is an object of texts"),
+        (["one", "eins"], "glossary is an object of texts"),
+        ("one eins", "glossary: no source and target with a tab between them: 'one eins'"),
+        ("one\teins\tuno", "glossary: no source and target with a tab"),
+        ("one\teins\none\tein", "'one' is 'ein' here, and 'eins' at"),
+        ({"one": "a" * 3000}, "glossary (3003) exceeds text limit (2000)"),
+    ],
+)
+def test_terms_that_are_none_are_refused(client, terms, message):
+    body = json.dumps({"q": "one", "source": "en", "target": "de", "glossary": terms})
+    answer = client.post("/translate", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400 and message in answer.json()["error"]
+
+
+def test_a_server_has_terms_and_those_of_a_request_go_before(served, talk_model, tmp_path):
+    (tmp_path / "terms.tsv").write_text("en\tde\none\tneun\nthree\tsechs\n")
+    with served(glossary=tmp_path / "terms.tsv") as client:
+        assert "neun" in asked(client, "one two").json()["translatedText"].split()
+        both = asked(client, "one three", glossary={"one": "acht"}).json()["translatedText"].split()
+        assert {"acht", "sechs"} <= {*both} and "neun" not in both
+        file = {"file": ("lines.txt", "one two\n")}
+        made = client.post("/translate_file", data={"source": "en", "target": "de"}, files=file).json()
+        assert "neun" in client.get(made["translatedFileUrl"]).text.split()
+    (tmp_path / "terms.tsv").write_text("one neun\n")
+    refuses(DataError, "terms.tsv: line 1: no tab", served(glossary=tmp_path / "terms.tsv").__enter__)
+    (tmp_path / "terms.tsv").write_text("one\tneun\n")
+    message = "--glossary does not apply: no model reads text"
+    refuses(UsageError, message, served([f"talks={talk_model}"], glossary=tmp_path / "terms.tsv").__enter__)

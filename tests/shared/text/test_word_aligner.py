@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dragoman.almanac import Almanac
+from dragoman.mt.lexicon import read_pairs
 from dragoman.shared.errors import UsageError
 from dragoman.shared.phases.linking import keys
-from dragoman.shared.text.lexicon import read_pairs
 from dragoman.shared.text.word_aligner import DirectedAligner, WordAligner
 
 PAIRS = [

@@ -2,8 +2,8 @@
 
 import pytest
 
+from dragoman.mt.lexicon import Lexicon, lexicon_files
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.text.lexicon import Lexicon, lexicon_files
 from tests.small import refuses
 
 # Spaces and tabs divide words; a word's translations need not stand together; a translation may have several words.
