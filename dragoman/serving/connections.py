@@ -9,8 +9,8 @@ from typing import Any
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-#: Seconds for which a connection may be useless. uvicorn ends one that is silent for 5 seconds behind an answer, but not
-#: before the first request, and not if a byte comes now and then.
+#: Seconds for which a connection may be useless. uvicorn ends one that is silent for 5 seconds after an answer, but not
+#: before the first request, nor if a byte comes now and then.
 PATIENCE = 20.0
 #: Bytes of an event that a live client sends: some 16 seconds of sound.
 _EVENT = 1 << 20
