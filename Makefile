@@ -3,10 +3,11 @@
 #   make test       the fast tests
 #   make test-all   all tests: slow, parity, resume, recipes too
 #   make test-serve  all tests of the server, the page in a real browser too (needs Chromium)
-#   make lint       style, docstrings, types
+#   make lint       style, docstrings, types, the Dockerfile
 #   make format     put the style right
 #   make docs       the documentation as a site, with pages of the Python interface: site/index.html
 #   make wheel-check  build the wheel, install it without the checkout, and run its command
+#   make image-check  run the steps of the Dockerfile without Docker, and ask the server that they make
 #   make fairseq-env  the real fairseq 0.12.2 in an environment of its own (needs Python 3.10; torch: some GB)
 #   make comet-env  the real unbabel-comet 2.2.7 in an environment of its own, and its scores of small checkpoints
 #   make parity     fairseq, transformers and this project side by side; writes docs/parity.md
@@ -32,7 +33,7 @@ COMET_ENV ?= .comet-env
 # A machine with a GPU and without a network has its own torch, and no way to make an environment.
 GPU_PYTHON := $(if $(filter file,$(origin PYTHON)),$(or $(wildcard $(BIN)/python),$(PYTHON)),$(PYTHON))
 
-.PHONY: demo test test-all test-serve lint format docs wheel-check clean fairseq-env comet-env parity bench gpu offline
+.PHONY: demo test test-all test-serve lint format docs wheel-check image-check clean fairseq-env comet-env parity bench gpu offline
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed-demo
@@ -51,6 +52,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/hadolint Dockerfile
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .
@@ -62,6 +64,9 @@ docs: $(VENV)/installed-docs
 
 wheel-check: $(VENV)/installed-dev
 	$(BIN)/python scripts/check_wheel.py
+
+image-check: $(VENV)/installed-dev
+	$(BIN)/python scripts/check_image.py
 
 fairseq-env: $(FAIRSEQ_ENV)/installed
 

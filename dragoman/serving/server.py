@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import socket
 from importlib.util import find_spec
 from types import FrameType
@@ -15,8 +14,6 @@ from dragoman.shared.machine.stopping import noticed
 from dragoman.shared.sound.segmentation import check_segmenter
 from dragoman.shared.sound.speech_activity import check_detector
 
-#: Bytes of an event that a live client sends: some 16 seconds of sound.
-_EVENT = 1 << 20
 #: Addresses that no other machine reaches.
 _OWN = ("127.0.0.1", "::1", "localhost")
 
@@ -50,6 +47,7 @@ def serve_models(
     import uvicorn
 
     from dragoman.serving.app import application
+    from dragoman.serving.connections import configured
     from dragoman.serving.counters import Counters
     from dragoman.serving.protection import read_keys
     from dragoman.serving.served import Models
@@ -77,19 +75,8 @@ def serve_models(
                 noticed.set()
                 super().handle_exit(sig, frame)
 
-        patience = math.ceil(serving.deadline) + 1
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=patience,
-            ws="websockets-sansio",
-            ws_max_size=_EVENT,
-        )
         try:
-            Announced(config).run(sockets=[place])
+            Announced(configured(app, serving.deadline)).run(sockets=[place])
         except KeyboardInterrupt:  # which uvicorn sends again after it has stopped: that was meant
             pass
 

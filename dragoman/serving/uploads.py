@@ -98,6 +98,8 @@ class Decoder:
             self._end()
 
     def _ready(self) -> Connection:
+        if self._process is not None and not self._process.is_alive():  # ended from outside, by no upload
+            self._end()
         if self._channel is None:
             context = get_context("spawn")
             self._channel, theirs = context.Pipe()

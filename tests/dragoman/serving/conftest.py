@@ -73,22 +73,37 @@ def client(served):
 
 
 @pytest.fixture(scope="session")
-def serving(made):
-    """Return a function that starts a server in a thread of this process, on a free port, and gives its address."""
+def running(made):
+    """Return a function that starts a server in a thread of this process, on a free port; gives uvicorn's object."""
     uvicorn = pytest.importorskip("uvicorn")
+    from dragoman.serving.connections import configured
 
     @contextmanager
     def start(**changes):
+        deadline = changes.get("deadline", LIMITS["deadline"])
         with bound("127.0.0.1", 0) as place:
-            server = uvicorn.Server(uvicorn.Config(made(**changes), log_level="error"))
+            server = uvicorn.Server(configured(made(**changes), deadline))
+            server.address = f"http://127.0.0.1:{place.getsockname()[1]}"
             thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
             thread.start()
             while not server.started:
                 assert thread.is_alive()
             try:
-                yield f"http://127.0.0.1:{place.getsockname()[1]}"
+                yield server
             finally:
                 server.should_exit = True
                 thread.join(60)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def serving(running):
+    """Return a function that starts a server in a thread of this process, and gives its address."""
+
+    @contextmanager
+    def start(**changes):
+        with running(**changes) as server:
+            yield server.address
 
     return start
