@@ -7,7 +7,7 @@ import pytest
 
 from dragoman import Recipe, UsageError
 from dragoman.runs.running import intention
-from tests.recipes.installed import RECIPES
+from tests.recipes.installed import RECIPES, swept
 
 
 def load(name, folder, *words):
@@ -52,7 +52,7 @@ def inside(recipe):
             yield from [inner, *inside(inner)]
 
 
-@pytest.mark.parametrize("name", WITH_OTHERS)
+@pytest.mark.parametrize("name", swept(WITH_OTHERS))
 def test_a_debug_run_reads_and_writes_nothing_of_real_runs(name, tmp_path):
     recipe = load(name, tmp_path, "--debug")
     recipe.check()
@@ -133,7 +133,7 @@ def test_recipes_that_share_a_run_agree_about_it(phase):
     assert len(shared_runs()) > 10
 
 
-@pytest.mark.parametrize("name", [name for name in WITH_OTHERS if name.startswith(("almanac/", "help/"))])
+@pytest.mark.parametrize("name", swept(name for name in WITH_OTHERS if name.startswith(("almanac/", "help/"))))
 def test_what_a_recipe_runs_first_can_have_been_run_alone(name):
     """In the folder that it has alone it does the same, so that neither run is refused after the other."""
     recipe = RECIPES[name]

@@ -28,7 +28,7 @@ def manifest(folder, split, texts=TEXTS, language="en"):
 
 def speak(folder, out, splits=("train",), **options):
     paths = [str(folder / "en-de" / f"{split}.arrow") for split in splits]
-    phase = Speak(manifests=paths, out=str(out), **options)
+    phase = Speak(manifests=paths, out=str(out), **{"processes": 1} | options)
     phase.run(Workspace(output=folder / "run", phase="speak", device="cpu"))
     return [Manifest.open(out / "en-de" / f"{split}.arrow") for split in splits]
 
@@ -59,13 +59,13 @@ def test_rows_keep_their_texts_and_lie_in_their_recordings(tmp_path):
 
 def test_the_bytes_are_the_same_whatever_speaks_and_after_an_interruption(tmp_path):
     manifest(tmp_path, "train")
-    speak(tmp_path, tmp_path / "one", processes=1)
+    speak(tmp_path, tmp_path / "one")
     speak(tmp_path, tmp_path / "two", processes=2)
     assert content(tmp_path / "one") == content(tmp_path / "two")
     file, *others = sorted((tmp_path / "two").rglob("*.flac"))
     times = {path: path.stat().st_mtime_ns for path in others}
     file.unlink()
-    speak(tmp_path, tmp_path / "two", processes=1)
+    speak(tmp_path, tmp_path / "two")
     assert content(tmp_path / "one") == content(tmp_path / "two")
     assert {path: path.stat().st_mtime_ns for path in others} == times
 
@@ -73,7 +73,7 @@ def test_the_bytes_are_the_same_whatever_speaks_and_after_an_interruption(tmp_pa
 def test_recordings_differ_by_room_and_microphone(tmp_path):
     manifest(tmp_path, "train")
     [plain] = speak(tmp_path, tmp_path / "plain")
-    [row, *_] = speak(tmp_path, tmp_path / "one", rooms=True, processes=1)[0]
+    [row, *_] = speak(tmp_path, tmp_path / "one", rooms=True)[0]
     speak(tmp_path, tmp_path / "two", rooms=True, processes=2)
     assert content(tmp_path / "one") == content(tmp_path / "two")
     assert not {*content(tmp_path / "one")} & {*content(tmp_path / "plain")}  # both may be in one folder

@@ -7,7 +7,6 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from torch._inductor.compile_fx import _warn_tf32_disabled
 
 from dragoman.shared.errors import DataError
 from dragoman.shared.machine.settings import enough_memory, prepare_process
@@ -104,6 +103,8 @@ def test_kernels_that_plan_for_each_shape_are_not_asked_on_a_gpu(monkeypatch):
 
 def test_torchs_advice_about_tf32_is_not_passed_on(recwarn):
     """torch's text, as inductor gives it to whoever compiles in fp32."""
+    from torch._inductor.compile_fx import _warn_tf32_disabled  # which takes two seconds
+
     prepare_process("cuda:1")
     torch.backends.cuda.enable_cudnn_sdp(True)
     with patch.multiple(torch.cuda, is_available=lambda: True, get_device_capability=lambda: (9, 0)):
