@@ -22,6 +22,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 # No test asks for the time: other work on the machine must not fail it.
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")
+settings.register_profile("quick", settings.get_profile("any speed"), max_examples=20)  # make test
 
 HERE = {"127.0.0.1", "::1", "localhost", "0.0.0.0", "", socket.gethostname()}
 
