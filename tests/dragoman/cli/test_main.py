@@ -48,7 +48,7 @@ def run(tmp_path_factory):
         (folder / f"{split}.tsv").write_text("\n".join([header, *rows]) + "\n")
     common = ["--data_folder", folder, "--source_language", "en", "--target_language", "de"]
     common += ["--results_folder", folder / "results", "--noprogressbar", "--device", "cpu", *TINY]
-    common += "--updates 250 --warmup 50 --learning_rate 0.01 --batch_tokens 400 --validate_every 125".split()
+    common += "--updates 160 --warmup 30 --learning_rate 0.01 --batch_tokens 400 --validate_every 80".split()
     result = process("run", "own/mt", *common)
     assert result.returncode == 0, result.stderr
     return folder, folder / "results" / "mt" / "1"
@@ -177,7 +177,7 @@ def test_a_second_run_has_nothing_to_do_and_a_changed_one_is_refused(run, dragom
     before = (output / "log.txt").read_text()
     common = ["--data_folder", folder, "--source_language", "en", "--target_language", "de"]
     common += ["--results_folder", folder / "results", "--noprogressbar", "--device", "cpu", *TINY]
-    common += "--updates 250 --warmup 50 --learning_rate 0.01 --batch_tokens 400 --validate_every 125".split()
+    common += "--updates 160 --warmup 30 --learning_rate 0.01 --batch_tokens 400 --validate_every 80".split()
     assert dragoman("run", "own/mt", *common)[0] == 0
     assert "starting" not in (output / "log.txt").read_text()[len(before) :]
     scores = (output / "results.jsonl").read_text().splitlines()

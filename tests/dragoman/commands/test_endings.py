@@ -71,7 +71,7 @@ COMMANDS = {
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk here")
-@pytest.mark.parametrize("command", slow_but(["translate", "recipes"], COMMANDS))
+@pytest.mark.parametrize("command", slow_but(["recipes"], COMMANDS))
 def test_output_on_a_full_disk_is_one_line_that_names_it(speech_model, tmp_path, command):
     times = np.arange(16000) / 16000
     hum = np.sin(2 * np.pi * 150 * times) * (1 + np.sin(2 * np.pi * 4 * times)) / 4
