@@ -40,7 +40,8 @@ demo: $(VENV)/installed-demo
 	$(BIN)/dragoman demo
 
 test: $(VENV)/installed-test
-	$(BIN)/python -m pytest -m "$(FAST)" --numprocesses auto --maxprocesses 4 $(PYTEST)
+	$(BIN)/python -m pytest -m "$(FAST)" --hypothesis-profile quick --numprocesses auto --maxprocesses 4 \
+	  --dist worksteal $(PYTEST)
 
 test-all: $(VENV)/installed-all
 	$(BIN)/python -m pytest $(PYTEST)

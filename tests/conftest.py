@@ -1,5 +1,6 @@
 """Settings for every test: few threads, and no network."""
 
+import io
 import logging
 import os
 import resource
@@ -21,6 +22,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 # No test asks for the time: other work on the machine must not fail it.
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")
+settings.register_profile("quick", settings.get_profile("any speed"), max_examples=20)  # make test
 
 HERE = {"127.0.0.1", "::1", "localhost", "0.0.0.0", "", socket.gethostname()}
 
@@ -58,6 +60,22 @@ def _no_module_that_imports_when_looked_at() -> Iterator[None]:
         for name, module in list(sys.modules.items()):
             if isinstance(module, DeprecatedModuleRedirect):
                 del sys.modules[name]
+
+
+@pytest.fixture
+def training_curve() -> None:
+    """Let a fast test draw ``training.png``."""
+
+
+@pytest.fixture(autouse=True)
+def _no_training_curve(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw no ``training.png`` in fast tests that do not look at it: a picture takes longer than a tiny training."""
+    history = sys.modules.get("dragoman.shared.training.history")
+    looks_at_it = "training_curve" in request.fixturenames or {"slow", "recipes", "resume", "parity", "gpu"} & {
+        mark.name for mark in request.node.iter_markers()
+    }
+    if history is not None and not looks_at_it:
+        monkeypatch.setattr(history.History, "plot", lambda self: None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -98,6 +116,23 @@ def no_network() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", guarded)
         yield
+
+
+@pytest.fixture
+def dragoman(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run the command in this process; return exit code, output and messages, with warnings as a user sees them."""
+    from dragoman.cli.main import main
+
+    def run(*arguments: object, text: str = "", data: bytes | None = None) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode() if data is None else data)))
+        with monkeypatch.context() as patch, pytest.raises(SystemExit) as end:
+            patch.setattr(logging.getLogger(), "handlers", [])  # pytest's: without any, main's last resort is asked
+            patch.setattr(logging, "lastResort", None)  # put back
+            main()
+        return int(end.value.code or 0), *capfd.readouterr()
+
+    return run
 
 
 @pytest.fixture

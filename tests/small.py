@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import settings
 from torch import Tensor, nn
 
 from dragoman.shared.batch import Batch
@@ -275,6 +276,11 @@ def slow_but(quick: Iterable[Any], values: Iterable[Any]) -> list[Any]:
     """Return values of a parameter, whose tests are slow ones but those of ``quick``."""
     quick = list(quick)
     return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+def examples(number: int) -> int:
+    """Return how many examples hypothesis tries: a number, or a fifth of it in the profile "quick" of ``make test``."""
+    return max(10, number // 5) if settings.default.max_examples < 100 else number
 
 
 def refuses(error: type[Exception], match: str, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:

@@ -78,27 +78,35 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path: Path, nodes: Iterator[ast.AST]) -> Iterator[tuple[int, str]]:
-    """Yield line and name of what is imported: "a.b" for ``import a.b``, "a.b.c" for ``from a.b import c``.
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    return [*ast.walk(tree(path))]
+
+
+@cache
+def imports(path: Path) -> list[tuple[int, str]]:
+    """Return line and name of what is imported: "a.b" for ``import a.b``, "a.b.c" for ``from a.b import c``.
 
     Rooms at the top of the project are called as recipes call them: "shared.nn" for ``dragoman.shared.nn``.
     """
     package = name_of(path) if path.name == "__init__.py" else name_of(path).rpartition(".")[0]
-    for node in nodes:
+    found: list[tuple[int, str]] = []
+    for node in nodes(path):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, short(alias.name)) for alias in node.names)
+            found += [(node.lineno, short(alias.name)) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 above = package.split(".")[: len(package.split(".")) - node.level + 1]
                 base = ".".join([*above, *([base] if base else [])])
-            yield from ((node.lineno, short(f"{base}.{alias.name}")) for alias in node.names)
+            found += [(node.lineno, short(f"{base}.{alias.name}")) for alias in node.names]
+    return found
 
 
 def imported(*folders: str) -> Iterator[tuple[Path, str, str]]:
     """Yield the files of folders with what they import: path, "path:line imports name", name."""
     for path in modules(*folders):
-        for line, name in imports(path, ast.walk(tree(path))):
+        for line, name in imports(path):
             yield path, f"{path.relative_to(ROOT)}:{line} imports {name}", name
 
 
@@ -150,7 +158,7 @@ def test_rooms_are_installed_under_one_name():
         assert (ROOT / "dragoman" / room).is_symlink() and (ROOT / "dragoman" / room).resolve() == ROOT / room
     wrong = []
     for path in modules(*ROOMS, "tests", "benchmarks"):
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
             if {name.partition(".")[0] for name in names} & {"shared", "mt", "st", "recipes"}:
@@ -271,9 +279,10 @@ def test_tests_are_not_packaged():
     assert not [*(ROOT / "dragoman").rglob("test_*.py")]
 
 
+@cache
 def _skips(path: Path) -> int:
     """Return the line on which a test module asks for a library that may be missing; 0 if it asks for none."""
-    for statement in ast.parse(path.read_text()).body:
+    for statement in tree(path).body:
         if isinstance(statement, ast.Assign | ast.Expr) and "importorskip" in ast.unparse(statement):
             return statement.lineno
     return 0
@@ -285,7 +294,7 @@ def test_tests_are_skipped_before_they_import_from_what_is_skipped(path):
 
     pytest keeps a test module that was skipped, half read, where other modules import it from.
     """
-    for statement in ast.parse(path.read_text()).body:
+    for statement in tree(path).body:
         if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("tests."):
             other = ROOT / (statement.module.replace(".", "/") + ".py")
             if other.exists() and other.name.startswith("test_") and _skips(other):
@@ -350,8 +359,9 @@ def test_what_an_extra_brings_is_imported():
     """Tests count: they compare with libraries that nobody needs to use this one; programs do not."""
     names = {name for _, _, name in imported(*ROOMS, "tests", "benchmarks")}
     for path in modules(*ROOMS, "tests", "benchmarks"):  # importorskip("transformers"), find_spec("silero_vad")
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("importorskip", "find_spec"):
+        for node in nodes(path):
+            function = node.func if isinstance(node, ast.Call) else None
+            if getattr(function, "attr", getattr(function, "id", "")) in ("importorskip", "find_spec"):
                 names |= {str(one.value) for arg in node.args for one in ast.walk(arg) if isinstance(one, ast.Constant)}
     used = distributions(names) | PLUGINS
     extras = {name: some for name, some in PROJECT["optional-dependencies"].items() if name not in ("dev", "docs")}

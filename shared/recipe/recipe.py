@@ -190,7 +190,7 @@ class Recipe:
         """The run options, given or default."""
         return {name: self._typed(name, kind) for name, (kind, _, _) in OPTIONS.items()}
 
-    @property
+    @cached_property
     def placeholders(self) -> Names:
         """The dotted keys that are used and still need a value."""
         resolver = Resolver(self._root, lenient=True)

@@ -33,7 +33,8 @@ def miniature(tmp_path_factory):
     """The folders of the corpora, by the folder of their recipes."""
     root = tmp_path_factory.mktemp("miniature")
     almanac = root / "almanac"
-    Almanac(root=almanac, languages=["en", "de", "fr"], pairs=[["en", "de"], ["fr", "en"]], sizes=SIZES).write()
+    pairs = [["en", "de"], ["fr", "en"]]
+    Almanac(root=almanac, languages=["en", "de", "fr"], pairs=pairs, sizes=SIZES, workers=1).write()
     own = root / "own"
     own.mkdir()
     prepare(MustC(root=str(almanac)), root / "manifests", workers=1)

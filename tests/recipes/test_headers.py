@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.shared.recipe.locations import is_base
 from dragoman.shared.recipe.recipe import Recipe
-from tests.recipes.installed import RECIPES
+from tests.recipes.installed import RECIPES, swept
 from tests.recipes.test_recipes import FILLED_IN
 
 VALUE = r"""(?:"[^"]*"|'[^']*'|\S+)"""
@@ -40,7 +40,7 @@ def test_overrides_are_found_in_commands_and_texts():
     assert [*overrides(header)] == found
 
 
-@pytest.mark.parametrize("name", [name for name, found in HEADERS.items() if found])
+@pytest.mark.parametrize("name", swept(name for name, found in HEADERS.items() if found))
 def test_what_a_header_names_can_be_given(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for other, changes in HEADERS[name]:

@@ -15,7 +15,7 @@ from dragoman.shared.described import Described
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.systems.saved_model import SavedModel
 from dragoman.shared.text.tokenizer import Symbols
-from tests.recipes.installed import RECIPES
+from tests.recipes.installed import RECIPES, swept
 
 #: What a user may have to fill in before a recipe runs; others begin with somebody's model folders (test_finetune.py).
 FILLED_IN = {"source_language": "en", "target_language": "de", "data_folder": "data", "manifest_folder": "manifests"}
@@ -126,7 +126,7 @@ def folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "fit" in RECIPES[name].phases])
+@pytest.mark.parametrize("name", swept(name for name in NAMES if "fit" in RECIPES[name].phases))
 def test_full_size(name):
     recipe = load(name)
     own = vocabulary(recipe.value("pieces"), "en, de, fr, <bt>")
@@ -139,7 +139,7 @@ def test_full_size(name):
     check_size(recipe, objective)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "tokenizer" in RECIPES[name].phases])
+@pytest.mark.parametrize("name", swept(name for name in NAMES if "tokenizer" in RECIPES[name].phases))
 def test_the_tokenizer_can_be_trained_as_it_is_written(name):
     """Sizes of pieces are the recipe's own here; below, all recipes get the same."""
     recipe = load(name)

@@ -246,4 +246,4 @@ def test_missing_packages_name_the_extra_and_leave_nothing(tmp_path, monkeypatch
 def test_a_full_disk_is_named_with_the_recording(tmp_path, file_size_limit):
     """The process that speaks inherits the limit; so small a file as almanac.json fits."""
     with file_size_limit(20_000), pytest.raises(DataError, match=r"/en-de/data/.*\.wav: File too large$"):
-        write(tmp_path)
+        write(tmp_path, workers=1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
+import pytest
 import soundfile
 
 from dragoman import DataError
@@ -28,7 +30,7 @@ def manifest(folder, split, texts=TEXTS, language="en"):
 
 def speak(folder, out, splits=("train",), **options):
     paths = [str(folder / "en-de" / f"{split}.arrow") for split in splits]
-    phase = Speak(manifests=paths, out=str(out), **options)
+    phase = Speak(manifests=paths, out=str(out), **{"processes": 1} | options)
     phase.run(Workspace(output=folder / "run", phase="speak", device="cpu"))
     return [Manifest.open(out / "en-de" / f"{split}.arrow") for split in splits]
 
@@ -37,12 +39,20 @@ def content(out):
     return {path.relative_to(out): path.read_bytes() for path in sorted(out.rglob("*.flac"))}
 
 
-def test_rows_keep_their_texts_and_lie_in_their_recordings(tmp_path):
-    path = manifest(tmp_path, "train")
-    [spoken] = speak(tmp_path, tmp_path / "out")
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The split "train", and beside it what two processes have spoken of it."""
+    folder = tmp_path_factory.mktemp("spoken")
+    manifest(folder, "train")
+    speak(folder, folder / "out", processes=2)
+    return folder
+
+
+def test_rows_keep_their_texts_and_lie_in_their_recordings(folder, tmp_path):
+    given, spoken = (Manifest.open(place / "en-de" / "train.arrow") for place in (folder, folder / "out"))
     assert len(spoken) == len(TEXTS)
     ends = {}
-    for before, row in zip(Manifest.open(path), spoken, strict=True):
+    for before, row in zip(given, spoken, strict=True):
         new = {"audio", "start", "duration", "speaker"}
         assert {key: row[key] for key in before if key not in new} == {k: before[k] for k in before if k not in new}
         samples, rate = soundfile.read(row["audio"])
@@ -54,29 +64,27 @@ def test_rows_keep_their_texts_and_lie_in_their_recordings(tmp_path):
     assert len(ends) == 3  # of two, two and one row: documents
     durations = [row["duration"] for row in spoken]
     assert durations[2] == max(durations) > 2 * durations[3]
-    assert [row["duration"] for row in speak(tmp_path, tmp_path / "few", rows=3)[0]] == durations[:3]
+    assert [row["duration"] for row in speak(folder, tmp_path / "few", rows=3)[0]] == durations[:3]
 
 
-def test_the_bytes_are_the_same_whatever_speaks_and_after_an_interruption(tmp_path):
-    manifest(tmp_path, "train")
-    speak(tmp_path, tmp_path / "one", processes=1)
-    speak(tmp_path, tmp_path / "two", processes=2)
+def test_the_bytes_are_the_same_whatever_speaks_and_after_an_interruption(folder, tmp_path):
+    speak(folder, tmp_path / "one")
+    shutil.copytree(folder / "out", tmp_path / "two")
     assert content(tmp_path / "one") == content(tmp_path / "two")
     file, *others = sorted((tmp_path / "two").rglob("*.flac"))
     times = {path: path.stat().st_mtime_ns for path in others}
     file.unlink()
-    speak(tmp_path, tmp_path / "two", processes=1)
+    speak(folder, tmp_path / "two")
     assert content(tmp_path / "one") == content(tmp_path / "two")
     assert {path: path.stat().st_mtime_ns for path in others} == times
 
 
-def test_recordings_differ_by_room_and_microphone(tmp_path):
-    manifest(tmp_path, "train")
-    [plain] = speak(tmp_path, tmp_path / "plain")
-    [row, *_] = speak(tmp_path, tmp_path / "one", rooms=True, processes=1)[0]
-    speak(tmp_path, tmp_path / "two", rooms=True, processes=2)
+def test_recordings_differ_by_room_and_microphone(folder, tmp_path):
+    plain = Manifest.open(folder / "out" / "en-de" / "train.arrow")
+    [row, *_] = speak(folder, tmp_path / "one", rooms=True)[0]
+    speak(folder, tmp_path / "two", rooms=True, processes=2)
     assert content(tmp_path / "one") == content(tmp_path / "two")
-    assert not {*content(tmp_path / "one")} & {*content(tmp_path / "plain")}  # both may be in one folder
+    assert not {*content(tmp_path / "one")} & {*content(folder / "out")}  # both may be in one folder
     assert (row["start"], row["duration"]) == (plain[0]["start"], plain[0]["duration"])
     energies = []
     for audio in (row["audio"], plain[0]["audio"]):
@@ -91,9 +99,8 @@ def test_recordings_differ_by_room_and_microphone(tmp_path):
     assert pause > 2 * silent  # reflections are heard when nobody speaks any more
 
 
-def test_another_text_is_another_recording(tmp_path):
-    manifest(tmp_path, "train")
-    speak(tmp_path, tmp_path / "out")
+def test_another_text_is_another_recording(folder, tmp_path):
+    shutil.copytree(folder / "out", tmp_path / "out")
     manifest(tmp_path, "train", ["Open the book.", *TEXTS[1:]])
     [spoken] = speak(tmp_path, tmp_path / "out")
     samples, rate = soundfile.read(spoken[0]["audio"])

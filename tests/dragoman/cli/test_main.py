@@ -48,7 +48,7 @@ def run(tmp_path_factory):
         (folder / f"{split}.tsv").write_text("\n".join([header, *rows]) + "\n")
     common = ["--data_folder", folder, "--source_language", "en", "--target_language", "de"]
     common += ["--results_folder", folder / "results", "--noprogressbar", "--device", "cpu", *TINY]
-    common += "--updates 250 --warmup 50 --learning_rate 0.01 --batch_tokens 400 --validate_every 125".split()
+    common += "--updates 160 --warmup 30 --learning_rate 0.01 --batch_tokens 400 --validate_every 80".split()
     result = process("run", "own/mt", *common)
     assert result.returncode == 0, result.stderr
     return folder, folder / "results" / "mt" / "1"
@@ -65,7 +65,9 @@ def test_help_is_quick_and_needs_nothing_heavy():
         assert name in result.stdout
 
 
-def test_the_log_begins_with_the_machine_and_ends_with_the_model_and_what_to_do_with_it(run, tmp_path):
+def test_the_log_begins_with_the_machine_and_ends_with_the_model_and_what_to_do_with_it(
+    run, dragoman, tmp_path, monkeypatch
+):
     _, output = run
     log = (output / "log.txt").read_text().splitlines()
     assert "device cpu (" in log[0] and "precision fp32" in log[0]
@@ -74,8 +76,9 @@ def test_the_log_begins_with_the_machine_and_ends_with_the_model_and_what_to_do_
     said = f"the model is in {model}; to use it: dragoman translate {model} news.txt"
     assert log[-1].partition(" ")[2].partition(" ")[2] == said
     (tmp_path / "news.txt").write_text("one two\n")
-    done = process(*log[-1].partition("to use it: dragoman ")[2].split(), cwd=tmp_path)
-    assert done.returncode == 0 and done.stdout.count("\n") == 1
+    monkeypatch.chdir(tmp_path)
+    code, translated, _ = dragoman(*log[-1].partition("to use it: dragoman ")[2].split())
+    assert code == 0 and translated.count("\n") == 1
 
 
 def test_the_folder_of_a_run_stands_for_its_model(run, dragoman):
@@ -169,21 +172,21 @@ def test_seeds_and_diff(run, tmp_path):
     assert ["updates", "120", "20"] in [line.split() for line in result.stdout.splitlines()]
 
 
-def test_a_second_run_has_nothing_to_do_and_a_changed_one_is_refused(run):
+def test_a_second_run_has_nothing_to_do_and_a_changed_one_is_refused(run, dragoman):
     folder, output = run
     before = (output / "log.txt").read_text()
     common = ["--data_folder", folder, "--source_language", "en", "--target_language", "de"]
     common += ["--results_folder", folder / "results", "--noprogressbar", "--device", "cpu", *TINY]
-    common += "--updates 250 --warmup 50 --learning_rate 0.01 --batch_tokens 400 --validate_every 125".split()
-    assert process("run", "own/mt", *common).returncode == 0
+    common += "--updates 160 --warmup 30 --learning_rate 0.01 --batch_tokens 400 --validate_every 80".split()
+    assert dragoman("run", "own/mt", *common)[0] == 0
     assert "starting" not in (output / "log.txt").read_text()[len(before) :]
     scores = (output / "results.jsonl").read_text().splitlines()
-    assert process("run", "own/mt", *common, "--restart", "evaluate").returncode == 0
+    assert dragoman("run", "own/mt", *common, "--restart", "evaluate")[0] == 0
     again = (output / "results.jsonl").read_text().splitlines()
     assert [json.loads(line)["scores"] for line in again] == [json.loads(line)["scores"] for line in scores]
-    changed = process("run", "own/mt", *common, "--label_smoothing", "0.2")
-    assert changed.returncode == 2
-    assert changed.stderr.strip().splitlines()[-1].startswith("dragoman: error:") and "--restart fit" in changed.stderr
+    code, _, messages = dragoman("run", "own/mt", *common, "--label_smoothing", "0.2")
+    assert code == 2
+    assert messages.strip().splitlines()[-1].startswith("dragoman: error:") and "--restart fit" in messages
 
 
 @pytest.fixture

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import typing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from dragoman import DataError, UsageError
 from dragoman.cli.main import app
 
 PAIR = ["--data_folder", "none", "--source_language", "en", "--target_language", "de"]
+#: Built once: a run of ``app`` builds all commands anew.
+BUILT: Any = typer.main.get_command(app)
 #: What a command needs besides; none of it is there.
 NEEDED: dict[str, list[str]] = {
     "prepare": ["tsv", "--root", "none", "--out", "out"], "check": ["none.arrow"], "run": ["own/mt", *PAIR],
@@ -31,7 +34,7 @@ LIMITLESS = {"--maximum-seconds", "--longest-pause", "--speech-margin"}
 def numbers() -> list[tuple[str, str, type]]:
     """Return command, option and type of all that take a number."""
     found = []
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+    for name, command in BUILT.commands.items():
         for option in command.params:
             annotation = option.type_descriptor.annotation
             kinds = {float, int} & {*(typing.get_args(annotation) or [annotation])}
@@ -40,7 +43,7 @@ def numbers() -> list[tuple[str, str, type]]:
 
 
 def said(*words: str) -> str:
-    done = CliRunner().invoke(app, words)
+    done = CliRunner().invoke(BUILT, words)
     assert done.exit_code != 0 and (
         done.exception is None or isinstance(done.exception, SystemExit | UsageError | DataError)
     )
@@ -48,7 +51,7 @@ def said(*words: str) -> str:
 
 
 def test_every_command_is_known() -> None:
-    assert {*NEEDED} == {*typer.main.get_command(app).commands}  # type: ignore[attr-defined]
+    assert {*NEEDED} == {*BUILT.commands}
     assert len(numbers()) > 60
 
 

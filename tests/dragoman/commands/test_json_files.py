@@ -12,6 +12,7 @@ pytest.importorskip("sentencex")
 from dragoman.commands.json_files import JsonFile
 from dragoman.shared.errors import DataError
 from tests.dragoman.commands.formed import translated
+from tests.small import examples
 
 WORDS = st.lists(st.text("abcdefghé", min_size=1, max_size=5), max_size=4).map(" ".join)
 VALUES = st.recursive(
@@ -36,7 +37,7 @@ def upper(value):
     return [upper(inner) for inner in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(VALUES, st.sampled_from([None, 2, "\t"]), st.booleans())
 def test_values_are_translated_and_the_rest_stays(tmp_path, value, indent, ascii_only):
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only) + "\n"

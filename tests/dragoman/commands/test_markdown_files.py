@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 
 from dragoman.commands.markdown_files import MarkdownFile
 from tests.dragoman.commands.formed import translated
+from tests.small import examples
 
 RENDER = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render
 PAGE = """\
@@ -131,7 +132,7 @@ BLOCKS = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(BLOCKS, st.booleans())
 def test_any_page_has_other_words_and_the_same_form(tmp_path, blocks, spaces):
     joint = " " if spaces else ""

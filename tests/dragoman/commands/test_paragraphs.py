@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 pytest.importorskip("sentencex")
 
 from dragoman.commands.paragraphs import Paragraph, sentence_parts
+from tests.small import examples
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 SIGNS = st.text("ab A.?!\t \n\u00a0\u3000\u2028。！\"'”)é🙂", max_size=40)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(SIGNS, st.sampled_from(["en", "de", "fr", "zh", "th", "ru"]))
 def test_the_spaces_between_sentences_are_those_of_the_source(text, language):
     assert "".join(sentence_parts(text, language)) == text  # sentencex alone panics at "A\u00a0."

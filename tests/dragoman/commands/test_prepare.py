@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import subprocess
-import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
@@ -23,21 +21,16 @@ from dragoman.st.corpora import mustc
 from tests.small import refusal, refuses
 
 
-def prepare(*arguments, cwd):
-    command = [sys.executable, "-m", "dragoman", "prepare", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=200)
-
-
-def test_the_help_lists_all_corpora():
+def test_the_help_lists_all_corpora(dragoman):
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
-    shown = prepare("--help", cwd=".").stdout
+    _, shown, _ = dragoman("prepare", "--help")
     words = {*re.findall(r"\w+", shown)}
     assert {*project["entry-points"]["dragoman.corpora"]} <= words, shown
 
 
-def test_the_help_of_a_corpus_is_its_layout_and_the_options_of_its_reader():
-    general = prepare("--help", cwd=".").stdout
-    shown = prepare("mustc", "--help", cwd=".").stdout
+def test_the_help_of_a_corpus_is_its_layout_and_the_options_of_its_reader(dragoman):
+    _, general, _ = dragoman("prepare", "--help")
+    _, shown, _ = dragoman("prepare", "mustc", "--help")
     assert shown.startswith(general.rstrip())
     drawn = re.search(r"^    \{root\}.*\.yaml", inspect.getdoc(mustc), re.MULTILINE)[0]
     assert drawn in shown and drawn not in general
@@ -59,31 +52,33 @@ def test_every_reader_tells_its_layout_and_all_its_options(name):
         assert not re.findall(r"^  --[\w-]+\s*(?:\(.*\))?$", options, re.MULTILINE)
 
 
-def test_the_help_of_no_corpus_names_those_that_there_are():
-    shown = prepare("must", "--help", cwd=".")
-    assert shown.returncode == 2 and "no corpus 'must'; there are aligned, almanac" in shown.stderr
+def test_the_help_of_no_corpus_names_those_that_there_are(dragoman):
+    code, _, messages = dragoman("prepare", "must", "--help")
+    assert code == 2 and "no corpus 'must'; there are aligned, almanac" in messages
 
 
-def test_almanac_is_written_and_read_back_in_all_its_layouts(tmp_path):
+def test_almanac_is_written_and_read_back_in_all_its_layouts(dragoman, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     sizes = "train=8,dev=2,tst-COMMON=2,tst-HE=2,text=10"
     options = ["--languages", "en,de,fr", "--pairs", "en-de,fr-en", "--sizes", sizes]
-    made = prepare("almanac", "--root", "corpus", *options, cwd=tmp_path)
-    assert made.returncode == 0, made.stderr
+    code, _, messages = dragoman("prepare", "almanac", "--root", "corpus", *options)
+    assert code == 0, messages
     for corpus, options, splits in (
         ("mustc", ["--target-language", "de"], {"train": 8, "tst-HE": 2}),
         ("covost2", ["--root", "corpus/covost2", "--source-language", "fr"], {"train": 8, "test": 2}),
         ("moses", ["--root", "corpus/text", "--source-language", "de,fr", "--target-language", "en"], {"train": 10}),
         ("monolingual", ["--root", "corpus/text", "--language", "de,fr"], {"train": 10}),
     ):
-        read = prepare(corpus, "--root", "corpus", "--out", corpus, *options, cwd=tmp_path)
-        assert read.returncode == 0, read.stderr
+        code, said, messages = dragoman("prepare", corpus, "--root", "corpus", "--out", corpus, *options)
+        assert code == 0, messages
         folders = [path for path in (tmp_path / corpus).iterdir() if path.is_dir()]
         assert len(folders) == (2 if corpus in ("moses", "monolingual") else 1)
         for split, rows in splits.items():
             assert len(Manifest.open(folders[0] / f"{split}.arrow")) == rows
-            assert split in read.stdout
-    again = prepare("almanac", "--root", "corpus", "--languages", "en,de,fr", "--seed", "2", cwd=tmp_path)
-    assert again.returncode == 1 and "almanac.json" in again.stderr
+            assert split in said
+    settings = ["--languages", "en,de,fr", "--seed", "2"]
+    code, _, messages = dragoman("prepare", "almanac", "--root", "corpus", *settings)
+    assert code == 1 and "almanac.json" in messages
 
 
 def test_an_unknown_corpus_is_refused_with_the_known_ones():

@@ -1,5 +1,6 @@
 """The commands that use a model folder: what they print, what they refuse, and how they end."""
 
+import io
 import json
 import os
 import subprocess
@@ -68,13 +69,14 @@ def test_sound_files_around_a_broken_one_are_translated(dragoman, speech_model, 
     assert messages.splitlines()[-1] == "dragoman: error: 1 of 3 sound files could not be translated"
 
 
-def test_a_sound_file_whose_name_is_not_utf_8_is_translated(speech_model, tmp_path, write_sound):
+def test_a_sound_file_whose_name_is_not_utf_8_is_translated(dragoman, speech_model, tmp_path, write_sound, monkeypatch):
     (tmp_path / "talks").mkdir()
     name = os.fsencode(tmp_path / "talks") + b"/caf\xe9.wav"
     write_sound(os.fsdecode(name))
-    command = [sys.executable, "-m", "dragoman", "translate", speech_model, tmp_path / "talks"]
-    result = subprocess.run(command, capture_output=True)
-    assert result.returncode == 0 and result.stdout.startswith(name + b"\t"), result.stderr
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding="utf-8"))
+    code, _, messages = dragoman("translate", speech_model, tmp_path / "talks")
+    assert code == 0 and output.getvalue().startswith(name + b"\t"), messages
 
 
 def test_a_model_folder_whose_name_is_not_utf_8_is_an_error_that_names_it(dragoman, tmp_path):
@@ -85,13 +87,13 @@ def test_a_model_folder_whose_name_is_not_utf_8_is_an_error_that_names_it(dragom
     assert code == 0 or "mod\\udce8le" in messages
 
 
-def test_output_that_its_encoding_cannot_hold_is_an_error_that_says_how_to_mend_it(tmp_path):
+def test_output_that_its_encoding_cannot_hold_is_an_error_that_says_how_to_mend_it(dragoman, tmp_path, monkeypatch):
     (tmp_path / "in.txt").write_text("five five\n")
-    command = [sys.executable, "-m", "dragoman", "translate", GOLDEN, tmp_path / "in.txt"]
-    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    result = subprocess.run(command, capture_output=True, text=True, env=ascii_only)
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding="ascii"))
+    code, _, messages = dragoman("translate", GOLDEN, tmp_path / "in.txt")
     message = "dragoman: error: the output is written as ascii, which has no '\\xfc': set PYTHONIOENCODING=utf-8\n"
-    assert (result.returncode, result.stdout, result.stderr) == (2, "", message)
+    assert (code, output.getvalue(), messages) == (2, b"", message)
 
 
 def test_a_recorded_command_is_quoted_as_a_shell_needs_it(monkeypatch):

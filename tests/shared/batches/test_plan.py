@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dragoman.shared.batches.plan import Pass, Plan, cut, draw, order_of, plan_pass, split
 from dragoman.shared.batches.stream import Budget, Stream, Table
 from dragoman.shared.errors import DataError
+from tests.small import examples
 
 
 class Unit:
@@ -61,7 +62,7 @@ def batches(found: Pass) -> list[list[int]]:
     return [found.rows[a:b].tolist() for a, b in zip(found.bounds[:-1], found.bounds[1:], strict=True)]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30), st.integers(0, 2)), min_size=1, max_size=60),
     st.integers(30, 90),

@@ -45,7 +45,7 @@ def test_a_missing_library_is_named_once_with_its_extra(nothing, caplog):
         extras.require("peft", "adapters", "this")
 
 
-def test_a_history_is_kept_without_pictures(nothing, tmp_path):
+def test_a_history_is_kept_without_pictures(nothing, training_curve, tmp_path):
     history = History(tmp_path)
     row = {"update": 1, "loss": 2.0, "parts": {"ctc": 2.0}, "lr": 0.1}
     history.add(row)

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from dragoman.shared.machine import stopping
-from tests.small import GOLDEN
+from tests.small import GOLDEN, slow_but
 
 #: Native code that runs for half a minute without a Python instruction: a product of matrices, in torch as everywhere.
 STUCK = """
@@ -26,7 +26,7 @@ torch.set_num_threads(1)
 from dragoman.shared.machine.files import replaced_file
 begun = replaced_file(Path(sys.argv[1]) / "file")
 begun.__enter__().write_text("half")
-matrix = torch.randn(6000, 6000, dtype=torch.float64)
+matrix = torch.randn(4000, 4000, dtype=torch.float64)
 print("ready", flush=True)
 torch.linalg.svd(matrix)
 """
@@ -54,7 +54,7 @@ def run(program, *arguments):
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", slow_but([signal.SIGTERM], [signal.SIGTERM, signal.SIGINT]))
 def test_native_code_is_left_and_nothing_half_written_stays(number, tmp_path):
     process = run(STUCK, tmp_path)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["half"]

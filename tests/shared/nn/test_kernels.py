@@ -150,6 +150,7 @@ def fresh_compiler():
     torch._dynamo.reset()
 
 
+@pytest.mark.slow
 def test_compiled_layers_choose_by_length_and_card_in_one_version_each(fresh_compiler, monkeypatch):
     """By kernels of the CPU: flash for short attention, products for long attention."""
     flash = "_scaled_dot_product_flash_attention_for_cpu"

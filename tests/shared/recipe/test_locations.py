@@ -97,6 +97,7 @@ def test_a_base_that_is_nowhere_is_compared_with_installed_ones(tmp_path):
     refuses(UsageError, message, Recipe.load, tmp_path / "mine.yaml")
 
 
+@pytest.mark.slow
 def test_classes_beside_the_recipe_train_and_translate(project):
     run = dragoman("run", "mine.yaml", *GIVEN, *TINY, "--updates", "2", "--workers", "1", folder=project)
     assert run.returncode == 0, run.stderr

@@ -17,7 +17,7 @@ import dragoman.shared.recipe.locations
 from dragoman import DataError, Recipe, UsageError
 from dragoman.shared.recipe.run_keys import OPTIONS
 from tests.shared import recipe_parts as parts
-from tests.small import refusal, refuses
+from tests.small import examples, refusal, refuses
 
 GOOD = """\
 # Somebody and others, 2024, section 3
@@ -126,7 +126,7 @@ def test_text_in_angle_brackets_survives(load):
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=["C"]))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc_ :#-"), inner)))
 @pytest.mark.filterwarnings("ignore")
 def test_plain_values_come_through_unchanged(tmp_path, value):

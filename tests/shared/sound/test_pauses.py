@@ -15,7 +15,7 @@ from dragoman.shared.sound import pauses
 from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio, samples
 from dragoman.shared.sound.pauses import best_cuts, file_segments, segments
 from dragoman.shared.sound.speech_spans import stretches, trimmed
-from tests.small import refuses
+from tests.small import examples, refuses
 
 
 def bursts(*parts, rate=SAMPLE_RATE):
@@ -142,7 +142,7 @@ def spans(flags):
     return found
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(flags=st.lists(st.booleans(), min_size=1, max_size=40), pause=st.integers(0, 6), margin=st.integers(0, 5))
 def test_stretches_and_margins_by_a_loop(flags, pause, margin):
     joined = []
@@ -175,7 +175,7 @@ def cheapest(costs, longest, shortest):
     return min(found)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(costs=st.lists(st.integers(1, 9), min_size=7, max_size=11), shortest=st.integers(1, 2))
 def test_no_cuts_are_cheaper(costs, shortest):
     costs = np.array(costs, dtype=np.float64)
@@ -185,7 +185,7 @@ def test_no_cuts_are_cheaper(costs, shortest):
     assert sum(costs[cut] for cut in cuts) == cheapest(costs, 6, shortest)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     parts=st.lists(st.tuples(st.floats(0.01, 4), st.sampled_from([0, 1e-3, 0.1, 0.9])), min_size=1, max_size=8),
     maximum=st.floats(1, 7),

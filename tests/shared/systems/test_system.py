@@ -4,8 +4,6 @@ import json
 import os
 import pickle
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -376,23 +374,23 @@ def test_broken_sound_is_named(tokenizer, tmp_path):
     refuses(UsageError, "at least 1 second, not 0", system.translate, good, maximum_seconds=0)
 
 
-def test_the_command_skips_silence_or_keeps_it(tokenizer, tmp_path):
+def test_the_command_skips_silence_or_keeps_it(dragoman, tokenizer, tmp_path):
     make(tokenizer, "speech").save(tmp_path / "model")
     quiet, one = tmp_path / "quiet.wav", tmp_path / "one.wav"
     soundfile.write(quiet, np.zeros(8000), SAMPLE_RATE)
     soundfile.write(one, np.ones(1), SAMPLE_RATE)
-    command = [sys.executable, "-m", "dragoman.cli.main", "translate", tmp_path / "model", quiet, one]
-    command += "--device cpu --from en --to de --beam 2 --maximum-length-extra 4".split()
-    done = subprocess.run([*command, "--speech-detector", "levels"], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, f"{quiet}\t\n{one}\t\n")
-    assert f"{quiet}: no speech from 0.00 to 0.50 s: skipped (detector: levels and spectrum" in done.stderr
-    assert f"{one}: no speech" in done.stderr
-    kept = subprocess.run([*command[:5], quiet, *command[7:], "--keep-silence"], capture_output=True, text=True)
-    assert kept.returncode == 0 and "no speech" not in kept.stderr
+    options = "--device cpu --from en --to de --beam 2 --maximum-length-extra 4".split()
+    command = ["translate", tmp_path / "model", quiet, one, *options]
+    code, said, messages = dragoman(*command, "--speech-detector", "levels")
+    assert (code, said) == (0, f"{quiet}\t\n{one}\t\n")
+    assert f"{quiet}: no speech from 0.00 to 0.50 s: skipped (detector: levels and spectrum" in messages
+    assert f"{one}: no speech" in messages
+    code, _, messages = dragoman(*command[:3], *options, "--keep-silence")
+    assert code == 0 and "no speech" not in messages
     for wrong, reason in (("ears", "not 'ears'"), ("levels", "does not apply with --keep-silence")):
         options = ["--speech-detector", wrong, *(["--keep-silence"] if wrong == "levels" else [])]
-        refused = subprocess.run([*command, *options], capture_output=True, text=True)
-        assert refused.returncode == 2 and reason in refused.stderr
+        code, _, messages = dragoman(*command, *options)
+        assert code == 2 and reason in messages
 
 
 @pytest.mark.parametrize("kind", ["source", "speech"])

@@ -16,7 +16,7 @@ from dragoman.shared.errors import DataError
 from dragoman.shared.text.piece_file import charsmap, parsed, read_piece_file
 from dragoman.shared.text.piece_model import train_sentencepiece
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
-from tests.small import refuses
+from tests.small import examples, refuses
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "model" / "tokenizer.model"
 
@@ -57,7 +57,7 @@ def test_what_people_write_is_kept(kind: str, text: str, tmp_path: Path) -> None
 LETTERS = "aeiouAEOUsŠệặǘҊй가힣ক়क़שׁבּשَ\u0651\u064e\u0301\u0302\u0323\u0327\u05b8\u05c1\u1161\u11a8Ω≠が"
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(text=st.text(alphabet=LETTERS + " ", max_size=12))
 def test_one_text_in_every_form_has_one_tokenisation(model: str, text: str) -> None:
     tokenizer = SentencePieceTokenizer(model=model, tags=[])

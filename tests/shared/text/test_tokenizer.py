@@ -22,6 +22,7 @@ from dragoman.shared.text.balance import balanced, smoothed_counts
 from dragoman.shared.text.piece_model import train_sentencepiece
 from dragoman.shared.text.tokenizer import SPECIALS, SentencePieceTokenizer, Symbols
 from tests import small
+from tests.small import examples
 
 TEXTS = [
     "The quick brown fox jumps over the lazy dog, again and again.",
@@ -71,7 +72,7 @@ def test_round_trip_and_library(tokenizer: SentencePieceTokenizer, text: str) ->
     assert tokenizer.decode(ids) == text
 
 
-@settings(max_examples=60)  # of letters that SentencePiece does not take for a space, as it does "▁"
+@settings(max_examples=examples(60))  # of letters that SentencePiece does not take for a space, as it does "▁"
 @given(text=st.text(alphabet=st.characters(categories=["L", "Nd", "So"], exclude_characters="▁"), max_size=30))
 def test_any_letters_come_back(models: dict[str, str], text: str) -> None:
     tokenizer = SentencePieceTokenizer(model=models["bpe"], tags=[])

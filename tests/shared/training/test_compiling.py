@@ -48,6 +48,7 @@ def test_losses_gradients_and_names_stay_and_lengths_need_no_new_version(world):
     assert 2 <= versions[0] == versions[-1] <= 4  # an encoder layer and a decoder layer
 
 
+@pytest.mark.slow
 def test_a_run_compiles_and_its_validation_does_not(world, tmp_path, monkeypatch):
     monkeypatch.setattr(compiling.compile_layers, "__kwdefaults__", {"backend": "eager"})
     validation = Validation(

@@ -67,6 +67,7 @@ def test_validation_with_noise(world, workspace):
     assert loss(plain, noisy) == pytest.approx(total / count, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_it_learns_to_write_words_backwards(world, workspace):
     validation = Validation(
         manifests=[str(world.manifest)],

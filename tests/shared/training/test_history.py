@@ -12,6 +12,8 @@ from dragoman.shared.padded import Padded
 from dragoman.shared.training.history import History, Meter, report, status
 from tests.small import refusal, refuses
 
+pytestmark = pytest.mark.usefixtures("training_curve")
+
 ROW = {"update": 25, "epoch": 0, "lr": 0.1, "loss": 2.5, "parts": {"cross_entropy": 2.5}}
 
 

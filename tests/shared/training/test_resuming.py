@@ -84,6 +84,7 @@ def test_a_validation_that_only_the_end_asked_for_costs_no_patience(train, monke
 VALIDATION = "!new:shared.training.validation.Validation {manifests: [%s], every: 2, patience: 1, budget: %s}"
 
 
+@pytest.mark.slow
 def test_a_recipe_that_stopped_early_goes_on_with_more_patience(recipe, tmp_path, dragoman):
     """With a rate of nearly 0 no score is better than the first."""
     budget = "!new:shared.batches.stream.Budget {rows: 48}"

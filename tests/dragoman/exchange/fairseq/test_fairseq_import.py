@@ -5,8 +5,6 @@ That models compute what fairseq computes is tested in tests/parity/test_fairseq
 
 import argparse
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -237,17 +235,16 @@ def test_an_unknown_language_of_a_tagged_model_is_refused():
 CUT = "dragoman: warning: cut off at the maximum length (see --maximum-length-extra): line 1\n"
 
 
-def test_the_command_imports_and_translates(tmp_path):
-    arguments = ["import", FIXTURES / "pre_norm_shared", "--out", tmp_path / "model", "--pieces", "words"]
-    done = subprocess.run([sys.executable, "-m", "dragoman", *map(str, arguments)], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "tensors loaded, 0 missing, 0 unexpected, 0 reshaped" in done.stdout
-    arguments = ["translate", tmp_path / "model", "--from", "en", "--to", "de", "--device", "cpu"]
-    command = [sys.executable, "-m", "dragoman", *map(str, arguments)]
-    done = subprocess.run(command, input="alpha beta\n", capture_output=True, text=True)
-    assert done.returncode == 0
-    assert done.stderr in ("", CUT)  # random weights find no end
-    assert done.stdout.count("\n") == 1
+def test_the_command_imports_and_translates(dragoman, tmp_path):
+    options = ["--out", tmp_path / "model", "--pieces", "words"]
+    code, said, messages = dragoman("import", FIXTURES / "pre_norm_shared", *options)
+    assert (code, messages) == (0, "")
+    assert "tensors loaded, 0 missing, 0 unexpected, 0 reshaped" in said
+    options = ["--from", "en", "--to", "de", "--device", "cpu"]
+    code, said, messages = dragoman("translate", tmp_path / "model", *options, text="alpha beta\n")
+    assert code == 0
+    assert messages in ("", CUT)  # random weights find no end
+    assert said.count("\n") == 1
 
 
 def test_an_encoder_alone_does_not_translate(tmp_path):

@@ -4,8 +4,6 @@ That models compute what fairseq computes is tested in tests/parity/test_fairseq
 """
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -228,16 +226,15 @@ def test_the_shortest_sounds(tmp_path):
     assert states.memories["source"].values.isfinite().all()
 
 
-def test_the_command_imports_and_transcribes(tmp_path):
-    command = [sys.executable, "-m", "dragoman"]
-    sounds = sorted(map(str, (FIXTURES / "audio").glob("*.wav")))
-    options = ["--out", str(tmp_path / "model"), "--source-languages", "en"]
-    run = subprocess.run([*command, "import", str(FIXTURES / "waveform_ctc"), *options], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert "0 missing, 0 unexpected, 0 reshaped" in run.stdout
-    run = subprocess.run([*command, "translate", str(tmp_path / "model"), *sounds], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert len(run.stdout.splitlines()) == len(sounds)
+def test_the_command_imports_and_transcribes(dragoman, tmp_path):
+    sounds = sorted((FIXTURES / "audio").glob("*.wav"))
+    options = ["--out", tmp_path / "model", "--source-languages", "en"]
+    code, said, messages = dragoman("import", FIXTURES / "waveform_ctc", *options)
+    assert code == 0, messages
+    assert "0 missing, 0 unexpected, 0 reshaped" in said
+    code, said, messages = dragoman("translate", tmp_path / "model", *sounds)
+    assert code == 0, messages
+    assert len(said.splitlines()) == len(sounds)
 
 
 def test_an_imported_encoder_begins_a_translator(tmp_path):

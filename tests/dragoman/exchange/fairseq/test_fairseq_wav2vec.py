@@ -3,8 +3,6 @@
 That it computes what fairseq computes is tested in tests/parity/test_fairseq_aggregator.py.
 """
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -107,12 +105,11 @@ def test_the_maps_of_the_steps_share_fairseqs_summand():
     torch.testing.assert_close(model.predictions(x.transpose(1, 2)), expected)
 
 
-def test_the_command_imports_an_encoder_that_writes_nothing(tmp_path):
+def test_the_command_imports_an_encoder_that_writes_nothing(dragoman, tmp_path):
     source, out = FIXTURES / "wav2vec_2019" / "checkpoint.pt", tmp_path / "model"
-    command = [sys.executable, "-m", "dragoman", "import", str(source), "--out", str(out)]
-    run = subprocess.run(command, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert "35 tensors loaded, 0 missing, 0 unexpected, 0 reshaped" in run.stdout
+    code, said, messages = dragoman("import", source, "--out", out)
+    assert code == 0, messages
+    assert "35 tensors loaded, 0 missing, 0 unexpected, 0 reshaped" in said
     system = EncoderSystem.load(out)
     counts = "35 tensors loaded, 0 missing, 0 unexpected, 0 reshaped"
     assert system.origin == [f"imported from checkpoint.pt (fairseq, arch wav2vec): {counts}"]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import resource
-import subprocess
-import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -205,18 +204,19 @@ def test_the_command(tokenizer: SentencePieceTokenizer, tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("name", slow_but(["config.json"], ["config.json", "tokenizer.json", "model.safetensors"]))
-def test_a_full_disk_names_the_export(tokenizer: SentencePieceTokenizer, tmp_path: Path, name: str) -> None:
+def test_a_full_disk_names_the_export(
+    dragoman: Callable[..., tuple[int, str, str]],
+    file_size_limit: Callable[[int], AbstractContextManager[None]],
+    tokenizer: SentencePieceTokenizer,
+    tmp_path: Path,
+    name: str,
+) -> None:
     whole = exported(system_of(tokenizer), tmp_path)
-    limit = (whole / name).stat().st_size - 1  # of every file, as on a disk that has no more room
-    done = subprocess.run(
-        [sys.executable, "-m", "dragoman", "export", str(tmp_path / "ours"), "--format", "huggingface",
-         "--out", str(tmp_path / "again")],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-        capture_output=True,
-        text=True,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert len(done.stderr.splitlines()) == 1 and str(tmp_path / "again") in done.stderr
+    with file_size_limit((whole / name).stat().st_size - 1):  # of every file, as on a disk that has no more room
+        asked = ["export", tmp_path / "ours", "--format", "huggingface", "--out", tmp_path / "again"]
+        code, _, messages = dragoman(*asked)
+    assert code == 1
+    assert len(messages.splitlines()) == 1 and str(tmp_path / "again") in messages
     assert not (tmp_path / "again").exists()
 
 

@@ -23,6 +23,7 @@ from dragoman.shared.text.piece_model import train_sentencepiece
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from tests import small
 from tests.dragoman.exchange.huggingface.test_hf_export import system_of, tokenizer  # noqa: F401 (a fixture)
+from tests.small import examples
 
 TEXTS = ["hello world，a b c… é می\u200cخواهم 你好，世界！ ﬁ²", "Tiếng Việt rất đẹp", "안녕하세요 여러분"]
 #: Spaces, controls and signs before marks too, which the library's own reading of SentencePiece's tables loses.
@@ -37,7 +38,7 @@ def kinds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return ours, sentencepiece_json(Path(path), [ours.symbol(id) for id in range(ours.size)])
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(text=st.text(alphabet=SIGNS, max_size=12))
 def test_any_text_has_the_same_pieces(kinds, text: str) -> None:  # noqa: ANN001
     ours, theirs = kinds

@@ -229,19 +229,22 @@ def test_without_the_library_it_is_named(monkeypatch):
 # -- the command -----------------------------------------------------------------------------------------------------
 
 
-def test_the_command(hub, api, model, tmp_path):
-    def dragoman(*arguments, **more):
-        environment = os.environ | {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path)} | more
-        command = [sys.executable, "-m", "dragoman", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+def test_the_command_says_that_the_hub_does_not_know_who_asks(dragoman, hub, api, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(constants, "ENDPOINT", hub.address)  # as HF_ENDPOINT and HF_HOME set them
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+    code, said, messages = dragoman("push", model, "me/golden")
+    assert (code, said, messages.count("\n")) == (1, "", 1)
+    assert messages.startswith("dragoman: error: me/golden: the Hub does not know who asks")
 
-    done = dragoman("push", model, "me/golden", HF_HUB_OFFLINE="0")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert done.stderr.startswith("dragoman: error: me/golden: the Hub does not know who asks")
+
+def test_the_command_pulls_what_it_has_without_a_network(hub, api, tmp_path):
     hub.repositories["them/model"] = [theirs()]
     commit = pull("them/model", tmp_path / "here", api=api)
     place = tmp_path / "them"
-    done = dragoman("pull", "them/model", "--out", place, HF_HUB_OFFLINE="1", HF_HUB_CACHE=constants.HF_HUB_CACHE)
+    given = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-m", "dragoman", "pull", "them/model", "--out", str(place)]
+    environment = os.environ | given | {"HF_HUB_CACHE": constants.HF_HUB_CACHE}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     further = f"; to use it: dragoman import {place} --out MODEL"
     assert (done.returncode, done.stdout) == (0, f"{place}: them/model at {commit}{further}\n"), done.stderr
     assert contents(place) == contents(tmp_path / "here") == theirs()
