@@ -29,7 +29,7 @@ ADDRESS, LIMITS = "Address and keys", "Limits of requests"
 #: Those of shared/evaluation/metrics.py, which is too heavy to be imported here.
 METRIC_NAMES = (
     "bleu, bleu_lc, bleu_bare, spbleu, chrf, chrf++, ter, wer, cer, wer_raw, cer_raw, accuracy, entity_f1, "
-    "exact_match, answer_f1, exact_match_local, answer_f1_local, rouge1, rouge2, rougeL, rougeLsum"
+    "exact_match, answer_f1, exact_match_local, answer_f1_local, rouge1, rouge2, rougeL, rougeLsum, meteor"
 )
 #: The context of a command that gets keys of a recipe or options of a reader, beside its own.
 OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}

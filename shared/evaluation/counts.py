@@ -33,6 +33,7 @@ HIGHER_IS_BETTER = {
     "chrf++",
     "comet",
     "cosine",
+    "meteor",
     "mining_f1",
     "retrieval",
     "rouge1",

@@ -24,7 +24,7 @@ CER counts the spaces between words as characters, except in languages that do n
 spaces are dropped; there WER is refused. Empty hypotheses count as they stand. An empty reference is an error for WER
 and CER, whose denominator it would not enter; for the others, which sacreBLEU defines on it, it is allowed.
 
-Metrics of labels, summaries and answers are in task_metrics.py.
+Metrics of labels, summaries and answers are in task_metrics.py, METEOR is in meteor.py.
 
 Legend: S sentences, K counts of a sentence.
 """
@@ -41,6 +41,7 @@ import numpy as np
 
 from dragoman.shared.errors import DataError
 from dragoman.shared.evaluation.counts import SPOKEN, Counts, Metric, form_of, rate
+from dragoman.shared.evaluation.meteor import MeteorMetric
 from dragoman.shared.evaluation.task_metrics import AnswerMetric, LabelMetric, RougeMetric
 from dragoman.shared.text import languages
 from dragoman.shared.text.case import base
@@ -218,4 +219,5 @@ METRICS: dict[str, Callable[[str, list[Any], str], Metric]] = {
     **dict.fromkeys(("accuracy", "entity_f1"), LabelMetric),
     **dict.fromkeys(("exact_match", "answer_f1", "exact_match_local", "answer_f1_local"), AnswerMetric),
     **dict.fromkeys(("rouge1", "rouge2", "rougeL", "rougeLsum"), RougeMetric),
+    "meteor": MeteorMetric,
 }

@@ -104,15 +104,12 @@ class RougeMetric:
 
         self.name = name
         self._sets = sets
-        english = base(language) == "en"
-        self._scorer = RougeScorer([name], use_stemmer=True, tokenizer=None if english else _Words(language))
-        tokens = "tok:rouge|stem:porter"
-        if not english:
-            unit = "words" if languages.spaced(language) else "characters"
-            tokens = f"tok:{unit}|norm:nopunct+lower|lang:{base(language)}"
+        words = None if base(language) == "en" else LocalWords(language)
+        self._scorer = RougeScorer([name], use_stemmer=True, tokenizer=words)
+        tokens = words.signature if words else "|tok:rouge|stem:porter"
         self._form = _sentences if name == "rougeLsum" else composed
         tokens += "|sentences:stops" if name == "rougeLsum" else ""
-        self._signature = f"{name}|f:mean|{tokens}|rouge-score:{version('rouge-score')}"
+        self._signature = f"{name}|f:mean{tokens}|rouge-score:{version('rouge-score')}"
 
     def count(self, hypotheses: Sequence[str]) -> Counts:
         """Return the F measure of each text, and 1 for it; (S, 2)."""
@@ -132,13 +129,16 @@ def _sentences(text: str) -> str:
     return _END.sub(r"\1\2\n", composed(text))
 
 
-class _Words:
-    """The tokenizer that rouge-score asks for the words of a text, in the place of its own."""
+class LocalWords:
+    """The words of a text by the rules of its language, without punctuation; rouge-score asks it for them, too."""
 
     def __init__(self, language: str) -> None:
         self._language = language
+        unit = "words" if languages.spaced(language) else "characters"
+        self.signature = f"|tok:{unit}|norm:nopunct+lower|lang:{base(language)}"
 
     def tokenize(self, text: str) -> list[str]:
+        """Return the words."""
         words = SPOKEN(text, self._language)
         return words.split() if languages.spaced(self._language) else [*"".join(words.split())]
 

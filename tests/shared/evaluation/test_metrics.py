@@ -24,7 +24,7 @@ from dragoman.shared.text.piece_model import train_sentencepiece
 from tests.small import refuses
 
 #: Metrics of labels, and those that are not there for every language.
-ELSEWHERE = ("spbleu", "accuracy", "entity_f1", "exact_match_local", "answer_f1_local")
+ELSEWHERE = ("spbleu", "meteor", "accuracy", "entity_f1", "exact_match_local", "answer_f1_local")
 POLICY = Policy(events=True, punctuation=False, lowercase=True)
 
 #: A sentence of each language, with what its punctuation and case have of their own.
@@ -209,7 +209,7 @@ def test_metrics_that_there_are_not() -> None:
     assert unknown("blue") == (
         "unknown metric 'blue'; known are bleu, bleu_lc, bleu_bare, spbleu, chrf, chrf++, ter, "
         "wer, cer, wer_raw, cer_raw, accuracy, entity_f1, exact_match, answer_f1, exact_match_local, answer_f1_local, "
-        "rouge1, rouge2, rougeL, rougeLsum"
+        "rouge1, rouge2, rougeL, rougeLsum, meteor"
     )
 
 
