@@ -26,8 +26,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from simulstream.server.speech_processors import SpeechProcessor
-from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
 from dragoman.commands.live_output import policy_of
 from dragoman.commands.loading import load_models
@@ -40,6 +38,12 @@ from dragoman.shared.systems.system import System
 from dragoman.simultaneous.latency import words_of
 from dragoman.simultaneous.listening import Emission, Listener
 from dragoman.simultaneous.live_talk import LiveTalk
+
+try:
+    from simulstream.server.speech_processors import SpeechProcessor
+    from simulstream.server.speech_processors.incremental_output import IncrementalOutput
+except ModuleNotFoundError:  # only simulstream makes a processor; to read what one is, it need not be there
+    SpeechProcessor = object
 
 #: What a configuration has beside the options of ``dragoman stream``.
 _OTHERS = {"type", "model", "speech_chunk_size", "detokenizer_type", "latency_unit"}

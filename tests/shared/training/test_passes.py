@@ -15,6 +15,7 @@ from dragoman.shared.batches.plan import cut, evened
 from dragoman.shared.batches.randomness import generator
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.batches.stream import Budget, Stream
+from dragoman.shared.nn import cpu
 from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
 from dragoman.shared.training import passes
 from dragoman.shared.training.fit import Fit
@@ -81,7 +82,9 @@ def rows(batch):
     return [*zip(batch.ids, batch["source"].rows(), strict=True)]
 
 
-def test_an_update_does_not_depend_on_how_it_is_cut(world, workspace):
+def test_an_update_does_not_depend_on_how_it_is_cut(world, workspace, monkeypatch):
+    # On AMD's processors two libraries compute the products of few and of many rows, which round in other ways.
+    monkeypatch.setattr(cpu, "onednn", lambda: cpu.OneDNN.NONE)
     found = {}
     for count in (None, 1, 2, 5):
         trainer = world.fit(rows=16, passes=count, optimizer=Adam(eps=1e-3))
