@@ -12,6 +12,7 @@ import soundfile
 import yaml
 
 from dragoman import UsageError
+from dragoman.commands.simulstream_processor import DragomanProcessor
 from dragoman.shared.evaluation.results import read
 from dragoman.simultaneous.latency import Timed, latencies
 from dragoman.simultaneous.listening import Emission
@@ -112,9 +113,9 @@ def test_simulstream_writes_what_stream_writes(dragoman, speech_model, hum, tmp_
 
 def processor(**options):
     """Return a processor whose model is never asked."""
-    module = pytest.importorskip("dragoman.commands.simulstream_processor")
+    pytest.importorskip("simulstream")
     given = {"model": "m", "speech_chunk_size": 0.5} | options
-    return module.DragomanProcessor(SimpleNamespace(**given))
+    return DragomanProcessor(SimpleNamespace(**given))
 
 
 def test_words_that_become_longer_are_deleted_first():
