@@ -132,6 +132,7 @@ $(VENV)/installed-dev: EXTRAS := demo,test,dev
 $(VENV)/installed-docs: EXTRAS := docs
 $(VENV)/installed-browser: EXTRAS := demo,test,browser
 
+# Modules are compiled when they are first imported: most never are, and all of them take two minutes.
 $(VENV)/installed-%: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[$(EXTRAS)]'
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@

@@ -44,6 +44,7 @@ BEAM = 5
 NAME = "whisper"
 ARMS = {
     "ours fp32": ("ours", "fp32"),
+    "ours bf16": ("ours", "bf16"),
     "ours int8": ("ours", "int8"),
     "faster-whisper float32": ("theirs", "float32"),
     "faster-whisper int8": ("theirs", "int8"),

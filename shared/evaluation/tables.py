@@ -58,7 +58,8 @@ def render(rows: Iterable[Row], source: str) -> str:
     parts = [f"# Results\n\nMade from `{source}`, which has every run, by command; do not edit.\n\n{LEGEND}"]
     for group, members in sorted(groups.items()):
         shown = [row for row in _headlines(members) if PART not in row["split"]]
-        tables = [table for splits, arms in _by_tests(_arms(shown)).items() for table in _tables(arms, splits)]
+        tests = _without_columns(_by_tests(_arms(shown)))
+        tables = [table for splits, arms in tests.items() for table in _tables(arms, splits)]
         parts.append(f"## {group}\n\n" + "\n\n".join(tables) + f"\n\n{_signatures(shown)}")
     return "\n".join(parts)
 
@@ -131,6 +132,14 @@ def _by_tests(arms: Mapping[tuple[str, ...], list[Row]]) -> dict[tuple[str, ...]
         splits = {split for whole in joined[recipe] if sets <= whole for split, _ in whole}
         groups[tuple(sorted(splits))].append(rows)
     return groups
+
+
+def _without_columns(groups: Mapping[tuple[str, ...], list[list[Row]]]) -> dict[tuple[str, ...], list[list[Row]]]:
+    """Return groups of arms by their test sets, those in one that have more sets than columns, behind the others."""
+    few = {splits: arms for splits, arms in groups.items() if len(splits) <= MOST_SPLITS}
+    many = {splits: arms for splits, arms in groups.items() if len(splits) > MOST_SPLITS}
+    splits = tuple(sorted({split for of_group in many for split in of_group}))
+    return few | ({splits: [arm for arms in many.values() for arm in arms]} if many else {})
 
 
 def _headlines(rows: Sequence[Row]) -> list[Row]:

@@ -244,6 +244,8 @@ def test_many_test_sets_share_a_column(tmp_path):
     text = table(tmp_path, *({"split": f"x{number}-en/test", "value": float(number)} for number in range(5)))
     header, row = cells(text)
     assert header == ["recipe", "metric", "seeds", "mean of tests", "minutes"] and row[3] == "2.0"
+    others = ({"recipe": "almanac/mt", "split": f"en-y{number}/test", "value": 10.0 + number} for number in range(6))
+    assert [row[3] for row in cells(table(tmp_path, *others))] == ["mean of tests", "12.5", "2.0"]  # in one table
 
 
 def test_tests_of_many_directions_are_shown_as_sources_by_targets(tmp_path):
