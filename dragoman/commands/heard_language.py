@@ -1,8 +1,8 @@
 """``--from auto`` for speech: the language of each segment, by the model itself or by one that was trained for it.
 
-The model itself tells it by the symbols with which its outputs begin, as Whisper does (Radford et al. 2022, section 2.3;
-``detect_language`` of its code): after the symbols that stand before that of the language, the probabilities of the
-languages' symbols are compared with each other, of those languages that have a code here. Another one: identifying.py.
+The model itself tells it by the symbols with which its outputs begin, as Whisper does (Radford et al. 2022, section
+2.3; ``detect_language`` of its code): after the symbols that stand before that of the language, the probabilities of
+the languages' symbols are compared, of those that have a code here. Another model: identifying.py.
 
 Legend: B segments, P prefix.
 """
