@@ -35,7 +35,7 @@ from dragoman.commands.options import (
     with_options,
 )
 from dragoman.commands.reader_help import ReaderCommand
-from dragoman.commands.text_options import SourceOrAuto, TextOptions
+from dragoman.commands.text_options import LanguageIdentifier, SourceOrAuto, TextOptions
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.stopping import Interrupted
 
@@ -233,6 +233,7 @@ def translate(
     ] = None,
     source_language: SourceOrAuto = None,
     target_language: TargetLanguage = None,
+    identifier: LanguageIdentifier = None,
     n_best: Annotated[
         int,
         typer.Option(
@@ -268,6 +269,7 @@ def translate(
         model,
         inputs or [],
         languages=(source_language, target_language),
+        identifier=identifier,
         n_best=n_best,
         texts=texts,
         kind=format,

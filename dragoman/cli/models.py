@@ -58,6 +58,13 @@ def import_(
             "{target_language}; its chat template is put around it; default: as TowerInstruct is asked"
         ),
     ] = None,
+    window: Annotated[
+        float | None,
+        typer.Option(
+            help="seconds that Whisper hears at a time, fewer than the 30 that it was trained on: short sound takes "
+            "that much less time, longer sound is divided (--maximum-seconds)"
+        ),
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
     r"""Convert a fairseq or Hugging Face checkpoint to a model folder, and report which tensors were loaded.
@@ -83,6 +90,7 @@ def import_(
         target_languages=target_languages.split(",") if target_languages else None,
         engine=engine,
         prompt=prompt,
+        window=window,
     )
     for line in report.lines():
         print(line)

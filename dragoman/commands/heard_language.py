@@ -1,8 +1,8 @@
-"""``--from auto`` for speech: the language of each segment, by the symbols with which a model begins its outputs.
+"""``--from auto`` for speech: the language of each segment, by the model itself or by one that was trained for it.
 
-As in Whisper (Radford et al. 2022, section 2.3; ``detect_language`` of its code): after the symbols that stand before
-that of the language, the probabilities of the languages' symbols are compared with each other, of those languages that
-have a code here.
+The model itself tells it by the symbols with which its outputs begin, as Whisper does (Radford et al. 2022, section
+2.3; ``detect_language`` of its code): after the symbols that stand before that of the language, the probabilities of
+the languages' symbols are compared, of those that have a code here. Another model: identifying.py.
 
 Legend: B segments, P prefix.
 """
@@ -15,8 +15,9 @@ from typing import Any, cast
 
 import torch
 
-from dragoman.commands.detecting import AUTO, Detection
+from dragoman.commands.detecting import AUTO, LEAST, Detection, likeliest
 from dragoman.commands.endings import warn
+from dragoman.commands.identifying import Identifier
 from dragoman.shared.batch import Batch
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.generator import Hypothesis, next_scores
@@ -24,9 +25,6 @@ from dragoman.shared.padded import Padded
 from dragoman.shared.search.search import AnySearch, Search
 from dragoman.shared.systems.system import System
 from dragoman.shared.text.languages import LANGUAGES, listed
-
-#: The least probability of a language that is believed, as faster-whisper's ``language_detection_threshold``.
-LEAST = 0.5
 
 
 class HeardLanguages:
@@ -38,18 +36,24 @@ class HeardLanguages:
         system: that will translate.
 
     Raises:
-        UsageError: if its outputs do not begin with the language that is heard.
+        UsageError: if its outputs do not begin with the language that is heard, and there is no other model to ask.
     """
 
     def __init__(self, *, search: AnySearch, detection: Detection, system: System) -> None:
+        self._search, self._detection = search, detection
+        if detection.identifier is not None:
+            return
         output = system.output
         own = ["{source_language}", *(["{language}"] if output.side == "source" else [])]
         places = [n for n, symbol in enumerate(output.prefix) if any(name in symbol for name in own)]
         if list(system.reads) != ["speech"] or system.generator is None or not isinstance(search, Search):
-            raise UsageError(f"--from {AUTO}: this model and search cannot tell the language of speech")
+            raise UsageError(f"--from {AUTO}: this model and search cannot tell the language of speech: --identifier")
         if not places or not places[0]:
-            raise UsageError(f"--from {AUTO}: outputs of this model do not begin with the language of the speech")
-        self._search, self._detection, self._place = search, detection, places[0]
+            raise UsageError(
+                f"--from {AUTO}: outputs of this model do not begin with the language of the speech: give a model that "
+                "tells languages as --identifier"
+            )
+        self._place = places[0]
         symbol, [name] = output.prefix[self._place], [name for name in own if name in output.prefix[self._place]]
         named = {code: symbol.replace(name, code) for code in LANGUAGES}
         present = {*output.tokenizer.symbols}
@@ -58,6 +62,8 @@ class HeardLanguages:
 
     def probabilities(self, system: System, batch: Batch) -> list[dict[str, float]]:
         """Return the probability of each language, for each of B segments."""
+        if self._detection.identifier is not None:
+            return self._detection.identifier.of_sounds(batch)
         assert system.generator is not None
         codes = batch.languages
         prefix = system.prefix(codes[system.output.side], sources=codes["source"]).values[:, : self._place]  # (B, P)
@@ -80,11 +86,11 @@ class HeardLanguages:
 
     def _chosen(self, row: Mapping[str, Any], shares: dict[str, float]) -> str:
         known, fallback = self._detection.known, self._detection.fallback
-        code = max(shares, key=lambda one: shares[one])
-        if shares[code] >= LEAST and code in known:
+        code, share = likeliest(shares)
+        if share >= LEAST and code in known:
             return code
         name = f"{row['audio']} at {row.get('start') or 0:.2f} s"
-        why = f"{code} is likely by {shares[code]:.2f}"
+        why = f"{code} is likely by {share:.2f}"
         if fallback is None:
             raise DataError(
                 f"{name}: the language is unknown ({why}; at least {LEAST} is asked for, and one of {listed(known)}): "
@@ -95,10 +101,10 @@ class HeardLanguages:
 
 
 def heard(
-    search: AnySearch, system: System, languages: tuple[str | None, str | None]
+    search: AnySearch, system: System, languages: tuple[str | None, str | None], identifier: Identifier | None = None
 ) -> tuple[AnySearch, tuple[str | None, str | None]]:
     """Return a search and languages for ``System.parts``; for "auto" a search that finds out the language of speech."""
-    detection = Detection.asked(languages[0], system.source_languages)
+    detection = Detection.asked(languages[0], system.source_languages, identifier)
     if detection is None:
         return search, languages
     held = HeardLanguages(search=search, detection=detection, system=system)

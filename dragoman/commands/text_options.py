@@ -19,6 +19,14 @@ SourceOrAuto = Annotated[
         help="language code of the input; auto: of each line or segment; auto:en: English where unknown",
     ),
 ]
+LanguageIdentifier = Annotated[
+    Path | None,
+    typer.Option(
+        "--identifier",
+        help="folder of a model that tells languages (recipe own/language_id), which --from auto asks instead of "
+        "py3langid or the symbols of the model itself",
+    ),
+]
 GlossaryFile = Annotated[
     Path | None,
     typer.Option(

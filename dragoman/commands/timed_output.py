@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.commands.heard_language import heard
+from dragoman.commands.identifying import Identifier
 from dragoman.commands.input_files import report_cut, report_unreadable, sound_files
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
@@ -98,6 +99,7 @@ def write_timed(
     search: SearchOptions,
     models: ModelOptions,
     loaded: System | None = None,
+    identifier: Identifier | None = None,
 ) -> None:
     """Translate sound files and print what ``render`` makes of their segments, or write it to a folder.
 
@@ -118,7 +120,11 @@ def write_timed(
     make = render(system)
     unreadable: list[DataError] = []
     pace = Pace()
-    for file, segments in _translated(system, files, languages, sound, search, models, machine, pace, unreadable):
+    chosen, languages = heard(
+        search_for(fitting(search, system), tokenizer=system.output.tokenizer), system, languages, identifier
+    )
+    options = translation_options(languages, sound, models, speech=True) | {"search": chosen}
+    for file, segments in _translated(system, files, options, machine, pace, unreadable):
         with pace.working():
             text = make(file, segments)
         if out is None:
@@ -135,22 +141,16 @@ def write_timed(
 def _translated(
     system: System,
     files: list[Path],
-    languages: tuple[str | None, str | None],
-    sound: SoundOptions,
-    search: SearchOptions,
-    models: ModelOptions,
+    options: dict[str, Any],
     machine: Machine,
     pace: Pace,
     unreadable: list[DataError],
 ) -> Iterator[tuple[Path, list[TimedText]]]:
     """Yield each file that can be read and its segments; a bar shows how many of them are done."""
-    chosen = search_for(fitting(search, system), tokenizer=system.output.tokenizer)
-    chosen, languages = heard(chosen, system, languages)
-    options = translation_options(languages, sound, models, speech=True)
     for file in files:
         failed: list[DataError] = []
         with progress(file.name, enabled=sys.stderr.isatty()) as show, pace.working(), machine.autocast():
-            [segments] = system.timed([file], search=chosen, unreadable=failed, progress=show, **options)
+            [segments] = system.timed([file], unreadable=failed, progress=show, **options)
         report_unreadable(failed)
         unreadable += failed
         if not failed:

@@ -13,6 +13,7 @@ from typing import Any
 from dragoman.commands.detecting import Detection, by_language
 from dragoman.commands.glossary_search import with_glossary
 from dragoman.commands.heard_language import heard
+from dragoman.commands.identifying import Identifier
 from dragoman.commands.input_files import lines, refuse_sound, report_cut, report_unreadable, sound_files
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOptions
@@ -39,6 +40,7 @@ def translate_inputs(
     inputs: list[Path],
     *,
     languages: tuple[str | None, str | None],
+    identifier: Path | None,
     n_best: int,
     kind: str,
     out: Path | None,
@@ -68,13 +70,15 @@ def translate_inputs(
     marked = not speech and any(map(has_form, inputs))
     if speech and texts.glossary is not None:
         raise UsageError("--glossary does not apply: this model reads speech, and terms are found in text")
-    detection = None if speech else Detection.asked(languages[0], system.source_languages)
+    asked = None if identifier is None else Identifier(identifier, machine, speech=speech)
+    detection = None if speech else Detection.asked(languages[0], system.source_languages, asked)
     if detection and (marked or texts.documents):
         detection.refuse("documents" if texts.documents else "files with a form")
     if texts.split:
         refuse_split(speech=speech, several=several, marked=marked)
     if kind != "text" and not (kind == "json" and (several or not speech)):
         options: dict[str, Any] = {"sound": sound, "search": search, "models": models, "loaded": system}
+        options |= {"identifier": asked}
         render = partial(rendered, kind, batch_size=models.batch_size)
         write_timed(model, inputs, languages=languages, kind=kind, formats=FORMATS, out=out, render=render, **options)
         return
@@ -94,7 +98,7 @@ def translate_inputs(
     chosen = search_for(search, n_best=n_best, tokenizer=system.output.tokenizer)
     chosen = with_glossary(chosen, texts.glossary, system, None if detection else languages)
     if speech:
-        chosen, languages = heard(chosen, system, languages)
+        chosen, languages = heard(chosen, system, languages, asked)
     else:
         sound.refuse()
         refuse_sound(model, inputs)

@@ -35,6 +35,7 @@ def import_model(
     target_languages: list[str] | None = None,
     engine: str = "native",
     prompt: str | None = None,
+    window: float | None = None,
 ) -> LoadReport:
     """Read a checkpoint and write a model folder.
 
@@ -49,6 +50,7 @@ def import_model(
         target_languages: likewise.
         engine: "native"; or "transformers", whose code then computes the model (see docs/from_huggingface.md).
         prompt: what such a model is asked, with ``{text}``, ``{source_language}`` and ``{target_language}``.
+        window: seconds that Whisper hears at a time, if they are to be fewer than the 30 that it was trained on.
 
     Returns:
         What was loaded and what was not.
@@ -75,6 +77,8 @@ def import_model(
             raise
     if own_files(folder) is not None:
         raise UsageError(f"{source}: is a model folder of this project already: nothing is to be imported")
+    if window is not None and (engine != "native" or not is_huggingface(folder)):
+        raise UsageError("--window is for Whisper in Hugging Face's layout, computed by the native engine")
     with TemporaryDirectory() as scratch:
         system: ReadingModel
         with _refusals(source):
@@ -97,6 +101,7 @@ def import_model(
                     name=name,
                     source_languages=source_languages,
                     target_languages=target_languages,
+                    window=window,
                 )
             else:
                 system, report = import_fairseq(

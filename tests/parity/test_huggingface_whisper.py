@@ -163,6 +163,34 @@ def test_features_states_logits_and_gradients(name, tmp_path, files, compared):
     assert len(keys) == 6 + ("128" in name) and compared.largest.keys() == {"states", "logits", "gradients"}
 
 
+def test_a_shorter_window_is_that_of_a_model_with_fewer_positions(tmp_path, files):
+    """The first positions are the same, and features those of a window of the same length."""
+    saved("full window, 128 bins", tmp_path / "theirs")
+    import_model(tmp_path / "theirs", tmp_path / "short", window=4.0).check()
+    path = tmp_path / "theirs" / "config.json"
+    config = transformers.WhisperConfig(**json.loads(path.read_text()) | {"max_source_positions": 200})
+    theirs = transformers.WhisperForConditionalGeneration(config)
+    tensors = transformers.WhisperForConditionalGeneration.from_pretrained(tmp_path / "theirs").state_dict()
+    place = "model.encoder.embed_positions.weight"
+    theirs.load_state_dict(tensors | {place: tensors[place][:200]})
+    extractor = transformers.WhisperFeatureExtractor(feature_size=128, chunk_length=4)
+    model = System.load(tmp_path / "short").model.eval()
+    speech = Padded.from_sequences(read(files))
+    states = model.encode(Batch({"speech": speech})).memories["source"]
+    assert {len(one) for one in states.rows()} == {200}
+    for found, sound in zip(states.rows(), read(files), strict=True):
+        values = extractor(sound.numpy(), sampling_rate=16000, return_tensors="pt").input_features
+        torch.testing.assert_close(found, theirs.eval().model.encoder(values)[0][0], atol=1e-4, rtol=1e-4)
+
+
+def test_a_window_that_is_no_shorter_one_is_refused(tmp_path):
+    saved("small", tmp_path / "theirs")
+    why = "--window must be a number at least 1 and at most 2"
+    for seconds in (3.0, 0.5):
+        refuses(UsageError, why, import_model, tmp_path / "theirs", tmp_path / "ours", window=seconds)
+    refuses(UsageError, "--window is for Whisper in", import_model, tmp_path, tmp_path / "ours", window=5.0)
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("task", ["translate", "transcribe"])
 @pytest.mark.parametrize("beams", [1, 5])

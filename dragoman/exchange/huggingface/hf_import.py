@@ -29,6 +29,7 @@ from dragoman.exchange.huggingface.hf_whisper import MODEL_TYPE as WHISPER
 from dragoman.exchange.huggingface.hf_whisper import import_hf_whisper
 from dragoman.exchange.import_sizes import built, check_rows
 from dragoman.exchange.loaded import LoadReport
+from dragoman.shared.errors import UsageError
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.systems.system import System
 
@@ -43,6 +44,7 @@ def import_huggingface(
     name: str | None = None,
     source_languages: list[str] | None = None,
     target_languages: list[str] | None = None,
+    window: float | None = None,
 ) -> tuple[ReadingModel, LoadReport]:
     """Read a folder in Hugging Face's layout.
 
@@ -52,6 +54,7 @@ def import_huggingface(
         name: what the model is called; by default as the folder.
         source_languages: codes; by default what the folder says.
         target_languages: likewise.
+        window: seconds that Whisper hears at a time, if they are to be fewer than it was trained on.
 
     Returns:
         The system, filled with what fits, and the report of what was loaded and what was not.
@@ -62,13 +65,15 @@ def import_huggingface(
     """
     config = Config(source / CONFIG)
     kind = config.choose("model_type", {one: one for one in KINDS})
+    if window is not None and kind != WHISPER:
+        raise UsageError(f"--window is for Whisper: a {kind} hears sound of any length, or reads text")
     if kind in (*WAVEFORM_MODELS, WAV2VEC2_BERT):
         import_encoder = import_hf_conformer if kind == WAV2VEC2_BERT else import_hf_waveform
         system, report = import_encoder(source, source_languages=source_languages)
     else:
         others: dict[str, Callable[..., Any]] = {
             SPEECH_MODEL: import_hf_speech,
-            WHISPER: partial(import_hf_whisper, scratch=scratch),
+            WHISPER: partial(import_hf_whisper, scratch=scratch, seconds=window),
         }
         read = others.get(kind, partial(import_hf_text, scratch=scratch))
         system, report = read(source, source_languages=source_languages, target_languages=target_languages)

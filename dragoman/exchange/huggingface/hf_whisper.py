@@ -30,7 +30,7 @@ from dragoman.exchange.loaded import LoadReport, load_renamed
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.speech_field import SpeechField
-from dragoman.shared.errors import DataError, UsageError, shown
+from dragoman.shared.errors import DataError, UsageError, check_number, shown
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.heads import OutputProjection, TiedProjection
 from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
@@ -69,6 +69,7 @@ def import_hf_whisper(
     scratch: Path,
     source_languages: list[str] | None = None,
     target_languages: list[str] | None = None,
+    seconds: float | None = None,
 ) -> tuple[System, LoadReport]:
     """Read a folder.
 
@@ -79,15 +80,18 @@ def import_hf_whisper(
         source_languages: codes; by default all that the model has symbols for.
         target_languages: ["en"] for translation, which can write transcripts as well (the default for models of many
             languages), or the source languages for transcripts alone (the only ones of models of English).
+        seconds: a shorter window than the model was trained on: its encoder computes less, and hears no longer sound.
 
     Returns:
         The system, and the report of what was loaded and what was not.
 
     Raises:
         DataError: naming the file, if something is missing or has no counterpart here.
-        UsageError: for a language that the model does not hear or cannot write.
+        UsageError: for a language that the model does not hear or cannot write, or a window that is no shorter one.
     """
     config = Config(folder / CONFIG)
+    if seconds is not None:
+        check_number("--window", seconds, least=1, most=window(folder, config.need("num_mel_bins")).seconds)
     generation = Config(folder / "generation_config.json") if (folder / "generation_config.json").is_file() else config
     tensors, weights = read_tensors(folder)
     prefix = "" if any(name.startswith("model.") for name in tensors) else "model."
@@ -102,7 +106,7 @@ def import_hf_whisper(
         )
     table = tensors.get(TABLE)
     computed = table is not None and is_sinusoidal(table)
-    model = built(partial(build_whisper, config, folder, tokenizer.pad, computed), tensors, config.path)
+    model = built(partial(build_whisper, config, folder, tokenizer.pad, computed, seconds), tensors, config.path)
     report = load_whisper(model, tensors, str(weights))
     sources = languages_of_side("source", source_languages, tagged=heard, said=None, code=None, path=folder)
     texts = outputs(tokenizer, sources, target_languages or ([ENGLISH] if many else sources), many=many)
@@ -245,7 +249,9 @@ def bans(generation: Config, tokenizer: JsonTokenizer) -> list[Any]:
 # -- model ------------------------------------------------------------------------------------------------------------
 
 
-def build_whisper(config: Config, folder: Path, padding: int, computed: bool) -> Translator:
+def build_whisper(
+    config: Config, folder: Path, padding: int, computed: bool, seconds: float | None = None
+) -> Translator:
     """Build the model that a folder describes, with fresh parameters.
 
     Args:
@@ -253,6 +259,7 @@ def build_whisper(config: Config, folder: Path, padding: int, computed: bool) ->
         folder: with the settings of features.
         padding: the padding symbol.
         computed: the encoder's positions are sinusoids, which are computed anew and do not learn; otherwise a table.
+        seconds: of the window; None: as the folder says.
     """
     width, dropout = config.need("d_model"), float(config.get("dropout", 0.0))
     features, states = window(folder, config.need("num_mel_bins")), config.need("max_source_positions")
@@ -261,6 +268,8 @@ def build_whisper(config: Config, folder: Path, padding: int, computed: bool) ->
             f"{config.path}: max_source_positions is {states}, but a window of {features.seconds:g} s has "
             f"{features.frames} frames, not twice as many"
         )
+    if seconds is not None:
+        features = LogMel(bins=features.bins, seconds=seconds)
     positions: nn.Module = (
         SinusoidalPositions(width=width, offset=0) if computed else LearnedPositions(width=width, length=states)
     )

@@ -90,7 +90,7 @@ class LogMel(Described, nn.Module):
             longest = int(waveforms.lengths.max())
             if longest > size:
                 raise TooLongError(
-                    f"{longest / RATE:.2f} s are more than the {self.seconds:g} s that it was trained on: divide it"
+                    f"{longest / RATE:.2f} s are more than the model's window of {self.seconds:g} s: divide it"
                 )
         values = F.pad(values, (0, size - values.shape[1]))  # or cut: what is longer is padding
         window = torch.hann_window(FOURIER, dtype=torch.float32, device=values.device)

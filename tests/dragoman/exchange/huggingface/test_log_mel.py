@@ -96,4 +96,4 @@ def test_silence_has_the_floor_and_no_gradient() -> None:
     assert not found.requires_grad
     assert found.shape == (1, 10, 80) and torch.allclose(found, torch.tensor((-10 + 4) / 4))
     complaint = refusal(TooLongError, lambda: LogMel(seconds=0.5)(Padded(torch.zeros(1, 8001), torch.tensor([8001]))))
-    assert complaint == "0.50 s are more than the 0.5 s that it was trained on: divide it"
+    assert complaint == "0.50 s are more than the model's window of 0.5 s: divide it"
