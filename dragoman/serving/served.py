@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -29,8 +29,8 @@ from dragoman.shared.systems.model_folder import CONFIG, model_folder
 from dragoman.shared.systems.rows import translate_shown
 from dragoman.shared.systems.system import System
 from dragoman.shared.systems.timed import Part
-from dragoman.simultaneous.listening import Emission, Listener
-from dragoman.simultaneous.live_talk import LiveTalk
+from dragoman.simultaneous.listening import Emission, Listener, Turn
+from dragoman.simultaneous.live_talk import LiveTalk, talks_together
 
 #: The model that a client names to leave the choice to its task and languages.
 ANY = "auto"
@@ -102,7 +102,7 @@ class Task:
 
 
 class Hearing:
-    """A talk that one task hears while it is spoken; the rows are its chunks.
+    """A talk that one task hears while it is spoken.
 
     Args:
         task: reads speech.
@@ -113,13 +113,27 @@ class Hearing:
     def __init__(self, task: Task, language: str, talk: LiveTalk) -> None:
         self.task, self.language, self.talk = task, language, talk
 
-    def answered(self, rows: Sequence[Row], batch_size: int) -> list[list[Emission]]:
-        """Hear chunks: ``sound``, and ``last``: whether the sentence ends after it, which is said in any case."""
-        return [self._heard(**row) for row in rows]
+    def row(self, sound: Tensor, *, last: bool) -> Row:
+        """Return the next chunk as a row, which is alone of its talk in a batch.
 
-    def _heard(self, sound: Tensor, last: bool) -> list[Emission]:
-        found = [*self.talk.hear(sound), *(self.talk.end() if last else ())]
-        return found if found or not last else [Emission("", 0.0, 0.0, last=True)]
+        Args:
+            sound: (N,) at 16 kHz.
+            last: whether the sentence ends after it, which is said in any case.
+        """
+        return {"talk": self.talk, "sound": sound, "last": last}
+
+    @staticmethod
+    def answered(rows: Sequence[Row], batch_size: int) -> list[list[Emission] | Exception]:
+        """Hear a chunk of each talk, whichever task it is for."""
+        found = talks_together([_turns(**row) for row in rows])
+        nothing = [Emission("", 0.0, 0.0, last=True)]
+        return [nothing if not one and row["last"] else one for row, one in zip(rows, found, strict=True)]
+
+
+def _turns(talk: LiveTalk, sound: Tensor, last: bool) -> Iterator[Turn]:
+    yield from talk.turns(sound)
+    if last:
+        yield from talk.last_turn()
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +153,9 @@ class Served:
     batcher: Batcher = field(repr=False)
 
     def submit(
-        self, task: Task | Hearing, rows: Sequence[Row], heard: Callable[[int, list[Any]], None] | None = None
+        self, task: Task | type[Hearing], rows: Sequence[Row], heard: Callable[[int, list[Any]], None] | None = None
     ) -> Job:
-        """Let rows wait for their turn; see :class:`Job`."""
+        """Let rows wait for their turn; see :class:`Job`. Chunks of all talks are those of ``Hearing``."""
         job = Job(task, rows, heard)
         self.batcher.submit(job)
         return job
@@ -322,6 +336,8 @@ class Models:
         return [Part(row | languages, silent=number in silent) for number, row in enumerate(rows)]
 
 
-def _answered(machine: Machine, batch_size: int, how: Task | Hearing, rows: list[Row]) -> list[list[Any]]:
+def _answered(
+    machine: Machine, batch_size: int, how: Task | type[Hearing], rows: list[Row]
+) -> Sequence[list[Any] | Exception]:
     with machine.autocast():
         return how.answered(rows, batch_size)
