@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from dragoman.commands.options import ServingOptions
 from dragoman.serving.batching import Job
 from dragoman.serving.served import Models
-from dragoman.serving.uploads import Decoder, TooLongError, decoded
+from dragoman.serving.uploads import Decoder, KilledError, TooLongError, decoded
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.generator import Hypothesis
 from dragoman.shared.machine.nesting import from_json
@@ -216,13 +216,15 @@ class Gate:
         """Return the plain samples of an upload; this takes its time.
 
         Raises:
-            Refused: 413 if it holds more sound than a request may.
+            Refused: 413 if it holds more sound than a request may, 500 if the process that read it was ended from outside.
             DataError: if it is no sound.
         """
         try:
             return decoded(self.decoder, upload, self.limits.upload_seconds)
         except TooLongError as error:
             raise Refused(413, str(error)) from error
+        except KilledError as error:
+            raise Refused(500, str(error)) from error
 
 
 def client_of(connection: HTTPConnection) -> str:
