@@ -18,9 +18,17 @@ from starlette.datastructures import UploadFile
 
 from dragoman.commands.marked_text import Work
 from dragoman.commands.whole_files import FORMS, FormedFile
-from dragoman.serving.libretranslate import code_of, detected, fields_schema, flag_of, paragraphs_of
+from dragoman.serving.libretranslate import (
+    code_of,
+    detected,
+    fields_schema,
+    flag_of,
+    glossary_of,
+    lacking,
+    paragraphs_of,
+)
 from dragoman.serving.protection import Gate, Refused, bearer, client_of
-from dragoman.serving.served import Models
+from dragoman.serving.served import Models, Task
 from dragoman.shared.errors import DataError, UsageError, shortened
 from dragoman.shared.text.languages import union
 
@@ -33,6 +41,7 @@ _FIELDS = {
     "source": "language code, or auto",
     "target": "language code",
     "split": "true: lines of a text file are paragraphs, which are translated by sentences",
+    "glossary": "terms that the translation has: a source and a target a line with a tab between them",
     "api_key": "key, if the server asks for one",
 }
 
@@ -72,12 +81,15 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
     shelf = Shelf()
     sources = union(*(task.system.source_languages for task in models.text_tasks()))
 
-    async def translated(request: Request, texts: list[str], source: str, target: str) -> tuple[list[str], str]:
-        """Translate texts, and return them with the language that they are in."""
-        task, codes = models.choose("source", "translation", source=source, target=target)
+    async def translated(
+        request: Request, task: Task, codes: dict[str, str], texts: list[str], missing: list[str]
+    ) -> list[str]:
+        """Translate texts; note terms that an output lacks."""
         rows = [{"id": shortened(text), "audio": None, "source_text": text, **codes} for text in texts]
         hypotheses = await gate.result(request, models.served[task.model].submit(task, rows))
-        return [found[0].texts["translation"] for found in hypotheses], str(codes["target_language"])
+        made = [found[0].texts["translation"] for found in hypotheses]
+        missing += [one for few in lacking(task, rows, made) for one in few if one not in missing]
+        return made
 
     @router.post(
         "/translate_file",
@@ -86,7 +98,7 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
     )
     async def translate_file(request: Request) -> dict[str, Any]:
         """Translate a text file by lines; subtitles, JSON and Markdown by sentences, with warnings if there are any."""
-        async with gate.admitted(client_of(request)), gate.for_text(request).form(max_files=1, max_fields=6) as form:
+        async with gate.admitted(client_of(request)), gate.for_text(request).form(max_files=1, max_fields=7) as form:
             if not gate.knows(str(form.get("api_key") or bearer(request) or "")):
                 raise Refused(403, "Invalid API key")
             file = form.get("file")
@@ -97,29 +109,29 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
                 raise UsageError(f"Invalid request: a file ends in {', '.join(ENDINGS)}, not {shortened(ending)!r}")
             asked: dict[str, Any] = {side: form.get(side) for side in ("source", "target")}
             source, target = (code_of(asked, side) for side in ("source", "target"))
-            split, remarks = flag_of(form, "split"), list[str]()
+            split, remarks, missing = flag_of(form, "split"), list[str](), list[str]()
+            glossary = glossary_of(form, gate.limits.characters)
             content = await file.read()
             text = _text(content, gate.limits.characters)
             if source == "auto":
                 source = (await asyncio.to_thread(detected, text, sources))[0]["language"]
+            known, codes = models.choose("source", "translation", source=source, target=target)
+            task = await asyncio.to_thread(known.held_to, glossary, codes)
             if ending == ".txt":
-                paragraphs = paragraphs_of(text, source if split else None)
-                made, code = await translated(
-                    request, [one for line in paragraphs for one in line.sentences], source, target
-                )
-                ready = iter(made)
+                paragraphs = paragraphs_of(text, codes["source_language"] if split else None)
+                sentences = [one for line in paragraphs for one in line.sentences]
+                ready, code = iter(await translated(request, task, codes, sentences, missing)), codes["target_language"]
                 written = "\n".join(line.joined([next(ready) for _ in line.sentences], code) for line in paragraphs)
             else:
-                _, codes = models.choose("source", "translation", source=source, target=target)
-                formed = await asyncio.to_thread(_formed, content, ending, str(codes["source_language"]), folder)
-                work = formed.work(str(codes["target_language"]))
+                formed = await asyncio.to_thread(_formed, content, ending, codes["source_language"], folder)
+                work = formed.work(codes["target_language"])
                 asking: list[str] | None = None
                 while isinstance(step := await asyncio.to_thread(_next, work, asking), list):
-                    asking, _ = await translated(request, step, source, target)
+                    asking = await translated(request, task, codes, step, missing)
                 written, remarks = step, formed.remarks
         name = shelf.put(written.encode(), ending)
         answer = {"translatedFileUrl": f"{request.base_url}download_file/{name}"}
-        return answer | ({"warnings": remarks} if remarks else {})
+        return answer | ({"warnings": remarks} if remarks else {}) | ({"missingTerms": missing} if missing else {})
 
     @router.get("/download_file/{name}", summary="A translated file")
     async def download_file(name: str) -> Response:

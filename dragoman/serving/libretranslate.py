@@ -7,7 +7,6 @@ ours, each line by sentences. Errors are ``{"error": message}``.
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from dragoman.commands.detecting import ranked
 from dragoman.commands.glossary import Glossary
 from dragoman.commands.glossary_search import GlossarySearch
 from dragoman.commands.paragraphs import Paragraph
+from dragoman.serving.batching import Row
 from dragoman.serving.protection import Gate, Refused, bearer, client_of, fields_of
 from dragoman.serving.served import Models, Task
 from dragoman.shared.errors import DataError, UsageError, check_number, shortened
@@ -92,11 +92,9 @@ def routes(models: Models, gate: Gate) -> APIRouter:
         answer: dict[str, Any] = {"translatedText": [best for best, *_ in outputs]}
         if more:
             answer["alternatives"] = [others for _, *others in outputs]
-        if isinstance(task.search, GlossarySearch):
-            pairs = zip(rows, [few[0].texts["translation"] for few in answered], strict=True)
-            lacking = itertools.starmap(task.search.lacking, pairs)
-            missing = [[one for line in text for _ in line.sentences for one in next(lacking)] for text in paragraphs]
-            answer |= {"missingTerms": missing} if any(missing) else {}
+        lacked = iter(lacking(task, rows, [few[0].texts["translation"] for few in answered]))
+        missing = [[one for line in text for _ in line.sentences for one in next(lacked)] for text in paragraphs]
+        answer |= {"missingTerms": missing} if any(missing) else {}
         if language is not None:
             answer["detectedLanguage"] = [language] * len(outputs)
         return answer if isinstance(asked["q"], list) else {key: value[0] for key, value in answer.items()}
@@ -150,7 +148,7 @@ def code_of(asked: dict[str, Any], side: str) -> str:
     return code
 
 
-def glossary_of(asked: dict[str, Any], most: int) -> Glossary | None:
+def glossary_of(asked: Mapping[str, Any], most: int) -> Glossary | None:
     """Return the terms of a request, None without any.
 
     Raises:
@@ -173,6 +171,14 @@ def glossary_of(asked: dict[str, Any], most: int) -> Glossary | None:
         return Glossary.of((f"glossary: {shortened(repr(source))}", source, target) for source, target in pairs)
     except DataError as error:
         raise UsageError(f"Invalid request: {error}") from error
+
+
+def lacking(task: Task, rows: Sequence[Row], outputs: Sequence[str]) -> list[list[str]]:
+    """Return for each row of a task the targets of terms that its output lacks."""
+    search = task.search
+    if not isinstance(search, GlossarySearch):
+        return [[] for _ in rows]
+    return [search.lacking(row, output) for row, output in zip(rows, outputs, strict=True)]
 
 
 def alternatives_of(asked: dict[str, Any], tasks: Sequence[Task]) -> int:
