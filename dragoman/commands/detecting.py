@@ -19,6 +19,7 @@ from dragoman.shared.text.languages import listed
 
 AUTO = "auto"
 _SHOWN = 10  # lines that a warning names
+_HINT = f"give --from CODE, or --from {AUTO}:CODE for such lines"
 Output = TypeVar("Output")
 
 
@@ -64,22 +65,35 @@ class Detection:
         """
         codes, unknown = [], []
         for number, text in enumerate(texts, start=first):
-            (code, sure), *_ = ranked(text, self.known) if text.strip() else [(self.known[0], 1.0)]
-            if sure < CERTAIN or code not in self.known:
-                if self.fallback is None:
-                    why = f"{code} is likely by {sure:.2f}, and {CERTAIN} is asked for"
-                    why = why if sure < CERTAIN else f"{code}, of which the model reads none, only {listed(self.known)}"
-                    raise DataError(
-                        f"line {number}: the language is unknown ({why}): {shortened(text)!r}: give --from CODE, or "
-                        f"--from {AUTO}:CODE for such lines"
-                    )
+            code, _ = (self.known[0], 1.0) if not text.strip() else self.language(text, f"line {number}", _HINT)
+            if code is None:
                 unknown.append(number)
-            codes.append(self.fallback if number in unknown[-1:] and self.fallback else code)
+            codes.append(code or self.fallback or "")
         if unknown:
             more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
             shown = ", ".join(map(str, unknown[:_SHOWN]))
             warn(f"{plural(len(unknown), 'line')} in an unknown language, taken for {self.fallback}: {shown}{more}")
         return codes
+
+    def language(self, text: str, place: str, hint: str) -> tuple[str | None, float]:
+        """Return the code of a text and its probability; None if it is unknown and taken for the fallback.
+
+        Args:
+            text: that is not blank.
+            place: where it stands, for the message.
+            hint: what can be done about it, likewise.
+
+        Raises:
+            DataError: if it is unknown, without a fallback.
+        """
+        (code, sure), *_ = ranked(text, self.known)
+        if sure >= CERTAIN and code in self.known:
+            return code, sure
+        if self.fallback is None:
+            asked = f"and {CERTAIN} is asked for" if sure < CERTAIN else f"which is not among {listed(self.known)}"
+            why = f"{code} is likely by {sure:.2f}, {asked}"
+            raise DataError(f"{place}: the language is unknown ({why}): {shortened(text)!r}: {hint}")
+        return None, sure
 
     def refuse(self, what: str) -> None:
         """Refuse a kind of input whose language is not found out here, by UsageError."""

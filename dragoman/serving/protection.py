@@ -172,19 +172,23 @@ class Gate:
         if urlsplit(origin).netloc != connection.headers.get("host"):
             raise Refused(403, "pages of other servers may not call: see --origin", code="origin_not_allowed")
 
-    async def result(self, request: Request, job: Job) -> list[list[Hypothesis]]:
-        """Wait for a job while the client does; what nobody waits for any more is not translated."""
-        work = asyncio.wrap_future(job.future)
+    async def results(self, request: Request, *jobs: Job) -> list[list[list[Hypothesis]]]:
+        """Wait for jobs while the client does; what nobody waits for any more is not translated."""
         gone = asyncio.ensure_future(_gone(request))
-        both: list[asyncio.Future[Any]] = [work, gone]
+        found = []
         try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                raise ClientDisconnect
-            return work.result()
+            for job in jobs:
+                work = asyncio.wrap_future(job.future)
+                both: list[asyncio.Future[Any]] = [work, gone]
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+                if not work.done():
+                    raise ClientDisconnect
+                found.append(work.result())
+            return found
         finally:
             gone.cancel()
-            job.future.cancel()
+            for job in jobs:
+                job.future.cancel()
 
     def for_text(self, request: Request) -> Request:
         """Return a request whose body may be as long as its texts; see :func:`limited`."""
@@ -216,7 +220,7 @@ class Gate:
         """Return the plain samples of an upload; this takes its time.
 
         Raises:
-            Refused: 413 if it holds more sound than a request may, 500 if the process that read it was ended from outside.
+            Refused: 413 if it holds more sound than a request may, 500 if somebody ended the process that read it.
             DataError: if it is no sound.
         """
         try:

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
+from dragoman.commands.detecting import AUTO
 from dragoman.commands.glossary import Glossary
 from dragoman.commands.glossary_search import GlossarySearch
+from dragoman.commands.heard_language import HeardLanguages, heard
 from dragoman.commands.live_output import policy_of
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ModelOptions, PolicyOptions, SearchOptions, SoundOptions
@@ -96,9 +98,28 @@ class Task:
             glossary = glossary.over(own) if own.pair in (None, tuple((languages or {}).values())) else glossary
         return replace(self, search=GlossarySearch(search=usual, glossary=glossary, system=self.system))
 
+    @property
+    def detects(self) -> bool:
+        """Whether it finds out the language of each row of speech, and writes it into the row."""
+        return isinstance(self.search, HeardLanguages)
+
+    def detecting(self, source: str, target: str | None) -> tuple[Task, dict[str, str]]:
+        """Return the task that finds out the language of speech, and the languages of its rows until then.
+
+        Args:
+            source: "auto", or "auto:CODE" with what stands for an unknown language.
+            target: code, None where it need not be named.
+
+        Raises:
+            UsageError: if the model cannot tell it, or a language is unknown or has to be named.
+        """
+        search, pair = heard(self.search, self.system, (source, target))
+        return replace(self, search=search), self.languages(*pair)
+
     def answered(self, rows: Sequence[Row], batch_size: int) -> list[list[Hypothesis]]:
         """Translate rows."""
-        return translate_shown(self.system, [dict(row) for row in rows], set(), self.search, batch_size=batch_size)
+        shown = [cast(dict[str, Any], row) for row in rows]
+        return translate_shown(self.system, shown, set(), self.search, batch_size=batch_size)
 
 
 class Hearing:
@@ -214,6 +235,8 @@ class Models:
     ) -> None:
         self.served = {one.name: one for one in served}
         self.listening = listening
+        #: Tasks that find out the language of speech, by what they are made of: equal ones share batches.
+        self._detecting: dict[tuple[Task, str], Task] = {}
         options = translation_options((None, None), sound, models, speech=bool(self._tasks("speech")))
         self._maximum, self._segmenter = options["maximum_seconds"], options["segmenter"]
         self._hears: SpeechDetector = options["detector"]
@@ -293,6 +316,8 @@ class Models:
             target: likewise.
             name: of the model, or :data:`ANY`.
 
+        For a ``source`` of speech that is to be found out ("auto", "auto:CODE"), the task does that.
+
         Raises:
             UnknownModelError: if no model is called so.
             UsageError: if none does this, or none knows the languages.
@@ -303,6 +328,9 @@ class Models:
         for task in self._tasks(reads, text):
             if name in (ANY, task.model):
                 try:
+                    if reads == "speech" and (source or "").partition(":")[0] == AUTO:
+                        detecting, codes = task.detecting(str(source), target)
+                        return self._detecting.setdefault((task, str(source)), detecting), codes
                     return task, task.languages(source, target)
                 except UsageError as error:
                     wrong.append(f"{task.model}: {error}")
@@ -320,6 +348,8 @@ class Models:
         Raises:
             UsageError: if it cannot write while it listens, or no sentence is shorter than the pause.
         """
+        if task.detects:
+            raise UsageError("the language of live speech has to be named: it is not found out")
         begin = partial(Listener, task.system, policy_of(self.listening), search=task.search, **languages)
         pause = self.listening.pause if pause is None else pause
         talk = LiveTalk(begin, detector=self._hears, maximum_seconds=self._maximum, pause=pause)

@@ -10,7 +10,7 @@ from tests import small
 
 
 class Upper:
-    """Translates texts to capitals; "bad" is an error of a batch, "poor" of a row. The first batch waits to be let go."""
+    """Translates to capitals; "bad" is an error of a batch, "poor" of a row. The first batch waits to be let go."""
 
     def __init__(self):
         self.batches, self.begun, self.go = [], threading.Event(), threading.Event()
