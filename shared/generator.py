@@ -98,9 +98,10 @@ def kept_sentences(index: Tensor, beams: int, sentences: int) -> Tensor | None:
 class Generator(Protocol):
     """An autoregressive system, as greedy and beam search see it.
 
-    A generator may also have ``longest_output``, the most tokens that its positions allow; ``state_bytes(length)``, the
-    bytes of its state for an output of ``length`` tokens; and ``read_bytes(batch, outputs)``, the bytes of a batch's
-    inputs that it keeps while it writes ``outputs`` outputs for each sentence.
+    A generator may also have ``longest_output``, the most tokens that its positions allow; ``ragged``, whether the rows
+    of a prefix may be of different lengths; ``state_bytes(length)``, the bytes of its state for an output of ``length``
+    tokens; and ``read_bytes(batch, outputs)``, the bytes of a batch's inputs that it keeps while it writes ``outputs``
+    outputs for each sentence.
     """
 
     def encode(self, batch: Batch) -> Encoding:
@@ -108,7 +109,10 @@ class Generator(Protocol):
         ...
 
     def start(self, encoding: Encoding, prefix: Padded | None) -> State:
-        """Return the state before the next token, a row a sentence; prefix (B, P) has been consumed, None: nothing."""
+        """Return the state before the next token, a row a sentence, after a prefix (B, P) is consumed; None: nothing.
+
+        The rows of the prefix are equally long, if the generator is not ``ragged``.
+        """
         ...
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, State]:

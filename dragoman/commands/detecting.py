@@ -24,6 +24,7 @@ AUTO = "auto"
 #: The least probability of a language that is believed, as faster-whisper's ``language_detection_threshold``.
 LEAST = 0.5
 _SHOWN = 10  # lines that a warning names
+_HINT = f"give --from CODE, or --from {AUTO}:CODE for such lines"
 Output = TypeVar("Output")
 
 
@@ -77,32 +78,50 @@ class Detection:
             DataError: naming the first line whose language is unknown, without a fallback.
         """
         codes, unknown = [], []
-        least = CERTAIN if self.identifier is None else LEAST
-        for number, (text, (code, sure)) in enumerate(zip(texts, self._likeliest(texts), strict=True), start=first):
-            if sure < least or code not in self.known:
-                if self.fallback is None:
-                    why = f"{code} is likely by {sure:.2f}, and {least} is asked for"
-                    why = why if sure < least else f"{code}, of which the model reads none, only {listed(self.known)}"
-                    raise DataError(
-                        f"line {number}: the language is unknown ({why}): {shortened(text)!r}: give --from CODE, or "
-                        f"--from {AUTO}:CODE for such lines"
-                    )
+        written = [text for text in texts if text.strip()]
+        found = iter(self._likeliest(written))
+        for number, text in enumerate(texts, start=first):
+            blank = not text.strip()
+            code = self.known[0] if blank else self._believed(*next(found), text, f"line {number}", _HINT)
+            if code is None:
                 unknown.append(number)
-            codes.append(self.fallback if number in unknown[-1:] and self.fallback else code)
+            codes.append(code or self.fallback or "")
         if unknown:
             more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
             shown = ", ".join(map(str, unknown[:_SHOWN]))
             warn(f"{plural(len(unknown), 'line')} in an unknown language, taken for {self.fallback}: {shown}{more}")
         return codes
 
+    def language(self, text: str, place: str, hint: str) -> tuple[str | None, float]:
+        """Return the code of a text and its probability; None if it is unknown and taken for the fallback.
+
+        Args:
+            text: that is not blank.
+            place: where it stands, for the message.
+            hint: what can be done about it, likewise.
+
+        Raises:
+            DataError: if it is unknown, without a fallback.
+        """
+        [(code, sure)] = self._likeliest([text])
+        return self._believed(code, sure, text, place, hint), sure
+
     def _likeliest(self, texts: Sequence[str]) -> list[tuple[str, float]]:
-        """Return the most probable language of each text and its probability; a blank one is surely in the first."""
-        written = [text for text in texts if text.strip()]
+        """Return the most probable language of each text, and its probability."""
         if self.identifier is None:
-            found = iter([ranked(text, self.known)[0] for text in written])
-        else:
-            found = iter([likeliest(shares) for shares in self.identifier.of_texts(written)])
-        return [next(found) if text.strip() else (self.known[0], 1.0) for text in texts]
+            return [ranked(text, self.known)[0] for text in texts]
+        return [likeliest(shares) for shares in self.identifier.of_texts(texts)]
+
+    def _believed(self, code: str, sure: float, text: str, place: str, hint: str) -> str | None:
+        """Return a code that is probable enough, of a language that the model reads; otherwise see :meth:`language`."""
+        least = CERTAIN if self.identifier is None else LEAST
+        if sure >= least and code in self.known:
+            return code
+        if self.fallback is None:
+            asked = f"and {least} is asked for" if sure < least else f"which is not among {listed(self.known)}"
+            why = f"{code} is likely by {sure:.2f}, {asked}"
+            raise DataError(f"{place}: the language is unknown ({why}): {shortened(text)!r}: {hint}")
+        return None
 
     def refuse(self, what: str) -> None:
         """Refuse a kind of input whose language is not found out here, by UsageError."""

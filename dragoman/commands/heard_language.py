@@ -47,11 +47,11 @@ class HeardLanguages:
         own = ["{source_language}", *(["{language}"] if output.side == "source" else [])]
         places = [n for n, symbol in enumerate(output.prefix) if any(name in symbol for name in own)]
         if list(system.reads) != ["speech"] or system.generator is None or not isinstance(search, Search):
-            raise UsageError(f"--from {AUTO}: this model and search cannot tell the language of speech: --identifier")
+            raise UsageError(f"source language {AUTO}: this model and search cannot tell the language of speech")
         if not places or not places[0]:
             raise UsageError(
-                f"--from {AUTO}: outputs of this model do not begin with the language of the speech: give a model that "
-                "tells languages as --identifier"
+                f"source language {AUTO}: outputs of this model do not begin with the language that is heard; another "
+                "model can be asked for it (--identifier of dragoman translate)"
             )
         self._place = places[0]
         symbol, [name] = output.prefix[self._place], [name for name in own if name in output.prefix[self._place]]
@@ -94,7 +94,7 @@ class HeardLanguages:
         if fallback is None:
             raise DataError(
                 f"{name}: the language is unknown ({why}; at least {LEAST} is asked for, and one of {listed(known)}): "
-                f"give --from CODE, or --from {AUTO}:CODE for such segments"
+                f"name the source language, or {AUTO}:CODE for such segments"
             )
         warn(f"{name}: an unknown language ({why}), taken for {fallback}")
         return fallback

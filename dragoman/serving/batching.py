@@ -13,8 +13,9 @@ from typing import Any
 from dragoman.shared.errors import check_number
 
 Row = Mapping[str, Any]
-#: What translates rows in one call; the first argument says how. It raises what is wrong with any of them.
-Translate = Callable[[Any, list[Row]], list[list[Any]]]
+#: What translates rows in one call; the first argument says how. It returns the outputs of each, or what is wrong with
+#: it; or raises what is wrong with any of them.
+Translate = Callable[[Any, list[Row]], Sequence[list[Any] | Exception]]
 #: The share of the last batch in the average time of a row.
 _NEWEST = 0.2
 
@@ -60,8 +61,8 @@ class Job:
 class Batcher:
     """A thread that translates what waits, so many rows at a time; jobs take turns, so that a long one blocks none.
 
-    If a batch fails, each of its rows is translated by itself: the job whose row fails has the error, the others their
-    outputs.
+    The job of a row that fails has the error, the others their outputs: if a whole batch fails, each of its rows is
+    translated by itself.
 
     Args:
         translate: called in the thread, never twice at a time.
@@ -167,4 +168,7 @@ class Batcher:
                     self._answer([one])
             return
         for (job, number), outputs in zip(taken, found, strict=True):
-            job.answer(number, outputs)
+            if isinstance(outputs, Exception):
+                job.fail(outputs)
+            else:
+                job.answer(number, outputs)

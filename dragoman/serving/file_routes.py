@@ -9,20 +9,31 @@ import asyncio
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 
+from dragoman.commands.detecting import AUTO
 from dragoman.commands.marked_text import Work
 from dragoman.commands.whole_files import FORMS, FormedFile
-from dragoman.serving.libretranslate import code_of, detected, fields_schema, flag_of, paragraphs_of
+from dragoman.serving.libretranslate import (
+    code_of,
+    fields_schema,
+    flag_of,
+    glossary_of,
+    lacking,
+    languages_of,
+    paragraphs_of,
+    sources_into,
+)
 from dragoman.serving.protection import Gate, Refused, bearer, client_of
-from dragoman.serving.served import Models
+from dragoman.serving.served import Models, Task
 from dragoman.shared.errors import DataError, UsageError, shortened
-from dragoman.shared.text.languages import union
 
 #: Endings of files that are translated.
 ENDINGS = (".txt", *FORMS)
@@ -30,9 +41,10 @@ ENDINGS = (".txt", *FORMS)
 KEPT_SECONDS, KEPT_FILES = 900.0, 64
 _FIELDS = {
     "file": f"file to translate: {', '.join(ENDINGS)}",
-    "source": "language code, or auto",
+    "source": "language code; auto: that of the file is found out; auto:CODE, with one for an unknown language",
     "target": "language code",
     "split": "true: lines of a text file are paragraphs, which are translated by sentences",
+    "glossary": "terms that the translation has: a source and a target a line with a tab between them",
     "api_key": "key, if the server asks for one",
 }
 
@@ -69,15 +81,17 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
         folder: a private one, for uploads.
     """
     router = APIRouter(tags=["LibreTranslate"])
-    shelf = Shelf()
-    sources = union(*(task.system.source_languages for task in models.text_tasks()))
+    shelf, into = Shelf(), partial(sources_into, models.text_tasks())
 
-    async def translated(request: Request, texts: list[str], source: str, target: str) -> tuple[list[str], str]:
-        """Translate texts, and return them with the language that they are in."""
-        task, codes = models.choose("source", "translation", source=source, target=target)
+    async def translated(
+        request: Request, task: Task, codes: dict[str, str], texts: list[str], missing: set[str]
+    ) -> list[str]:
+        """Translate texts; note terms that an output lacks."""
         rows = [{"id": shortened(text), "audio": None, "source_text": text, **codes} for text in texts]
-        hypotheses = await gate.result(request, models.served[task.model].submit(task, rows))
-        return [found[0].texts["translation"] for found in hypotheses], str(codes["target_language"])
+        [hypotheses] = await gate.results(request, models.served[task.model].submit(task, rows))
+        made = [found[0].texts["translation"] for found in hypotheses]
+        missing.update(*lacking(task, rows, made))
+        return made
 
     @router.post(
         "/translate_file",
@@ -86,7 +100,7 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
     )
     async def translate_file(request: Request) -> dict[str, Any]:
         """Translate a text file by lines; subtitles, JSON and Markdown by sentences, with warnings if there are any."""
-        async with gate.admitted(client_of(request)), gate.for_text(request).form(max_files=1, max_fields=6) as form:
+        async with gate.admitted(client_of(request)), gate.for_text(request).form(max_files=1, max_fields=7) as form:
             if not gate.knows(str(form.get("api_key") or bearer(request) or "")):
                 raise Refused(403, "Invalid API key")
             file = form.get("file")
@@ -97,29 +111,30 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
                 raise UsageError(f"Invalid request: a file ends in {', '.join(ENDINGS)}, not {shortened(ending)!r}")
             asked: dict[str, Any] = {side: form.get(side) for side in ("source", "target")}
             source, target = (code_of(asked, side) for side in ("source", "target"))
-            split, remarks = flag_of(form, "split"), list[str]()
+            split, remarks, missing = flag_of(form, "split"), list[str](), set[str]()
+            glossary = glossary_of(form, gate.limits.characters)
             content = await file.read()
             text = _text(content, gate.limits.characters)
-            if source == "auto":
-                source = (await asyncio.to_thread(detected, text, sources))[0]["language"]
+            if found := await asyncio.to_thread(_language_of, source, content, text, ending, into(target), folder):
+                source = found["language"]
+            known, codes = models.choose("source", "translation", source=source, target=target)
+            task = await asyncio.to_thread(known.held_to, glossary, codes)
             if ending == ".txt":
-                paragraphs = paragraphs_of(text, source if split else None)
-                made, code = await translated(
-                    request, [one for line in paragraphs for one in line.sentences], source, target
-                )
-                ready = iter(made)
+                paragraphs = paragraphs_of(text, codes["source_language"] if split else None)
+                sentences = [one for line in paragraphs for one in line.sentences]
+                ready, code = iter(await translated(request, task, codes, sentences, missing)), codes["target_language"]
                 written = "\n".join(line.joined([next(ready) for _ in line.sentences], code) for line in paragraphs)
             else:
-                _, codes = models.choose("source", "translation", source=source, target=target)
-                formed = await asyncio.to_thread(_formed, content, ending, str(codes["source_language"]), folder)
-                work = formed.work(str(codes["target_language"]))
+                formed = await asyncio.to_thread(_formed, content, ending, codes["source_language"], folder)
+                work = formed.work(codes["target_language"])
                 asking: list[str] | None = None
                 while isinstance(step := await asyncio.to_thread(_next, work, asking), list):
-                    asking, _ = await translated(request, step, source, target)
+                    asking = await translated(request, task, codes, step, missing)
                 written, remarks = step, formed.remarks
         name = shelf.put(written.encode(), ending)
-        answer = {"translatedFileUrl": f"{request.base_url}download_file/{name}"}
-        return answer | ({"warnings": remarks} if remarks else {})
+        answer: dict[str, Any] = {"translatedFileUrl": f"{request.base_url}download_file/{name}"}
+        named = {"warnings": remarks, "missingTerms": sorted(missing), "detectedLanguage": found}
+        return answer | {key: value for key, value in named.items() if value}
 
     @router.get("/download_file/{name}", summary="A translated file")
     async def download_file(name: str) -> Response:
@@ -141,6 +156,19 @@ def _text(content: bytes, most: int) -> str:
     if len(text) > most:
         raise UsageError(f"Invalid request: file ({len(text)}) exceeds text limit ({most})")
     return text
+
+
+def _language_of(
+    source: str, content: bytes, text: str, ending: str, known: Sequence[str], folder: Path
+) -> dict[str, Any] | None:
+    """Return the language of a file by what is to be translated of it; see :func:`languages_of`."""
+    if source.partition(":")[0] != AUTO:
+        return None
+    if ending != ".txt":
+        step = _next(_formed(content, ending, known[0], folder).work(known[0]), None)
+        text = "\n".join(step) if isinstance(step, list) else ""
+    found = languages_of(source, [text], known, ["file"])
+    return None if found is None else found[0]
 
 
 def _next(work: Work, made: list[str] | None) -> list[str] | str:

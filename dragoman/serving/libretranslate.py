@@ -7,16 +7,18 @@ ours, each line by sentences. Errors are ``{"error": message}``.
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
 
-from dragoman.commands.detecting import ranked
+from dragoman.commands.detecting import Detection, ranked
 from dragoman.commands.glossary import Glossary
 from dragoman.commands.glossary_search import GlossarySearch
 from dragoman.commands.paragraphs import Paragraph
+from dragoman.serving.batching import Row
 from dragoman.serving.protection import Gate, Refused, bearer, client_of, fields_of
 from dragoman.serving.served import Models, Task
 from dragoman.shared.errors import DataError, UsageError, check_number, shortened
@@ -29,7 +31,7 @@ from dragoman.shared.text.surrogates import find_surrogate
 _LEAST = 1.0
 _TRANSLATE = {
     "q": "text, or a list of texts (JSON)",
-    "source": "language code, or auto",
+    "source": "language code; auto: that of each text is found out; auto:CODE, with one for texts of unknown language",
     "target": "language code",
     "format": "text",
     "alternatives": "number of further translations",
@@ -38,6 +40,21 @@ _TRANSLATE = {
     "target a line with a tab between them",
     "api_key": "key, if the server asks for one",
 }
+
+
+@dataclass
+class _Group:
+    """The texts of a request in one language.
+
+    Attributes:
+        task: translates them.
+        codes: of their languages and their translations'.
+        rows: their sentences.
+    """
+
+    task: Task
+    codes: dict[str, str]
+    rows: list[dict[str, Any]] = field(default_factory=list)
 
 
 def fields_schema(fields: dict[str, str], *kinds: str, file: str | None = None) -> dict[str, Any]:
@@ -55,6 +72,7 @@ def routes(models: Models, gate: Gate) -> APIRouter:
     kinds = ("application/json", "application/x-www-form-urlencoded")
     tasks = models.text_tasks()
     sources = union(*(task.system.source_languages for task in tasks))
+    into = partial(sources_into, tasks)
 
     async def fields(request: Request) -> dict[str, Any]:
         found = await fields_of(gate.for_text(request))
@@ -72,54 +90,62 @@ def routes(models: Models, gate: Gate) -> APIRouter:
                 raise UsageError(f"format {shortened(str(asked['format']))!r} is not supported, only text")
             more = alternatives_of(asked, tasks)
             source, target = (code_of(asked, side) for side in ("source", "target"))
-            language = None
-            if source == "auto":
-                language = (await asyncio.to_thread(detected, "\n".join(texts), sources))[0]
-                source = language["language"]
-            split = flag_of(asked, "split")
-            known, codes = models.choose("source", "translation", source=source, target=target)
-            task = await asyncio.to_thread(known.held_to, glossary_of(asked, gate.limits.characters), codes)
-            paragraphs = [paragraphs_of(text, codes["source_language"] if split else None) for text in texts]
-            sentences = [sentence for text in paragraphs for line in text for sentence in line.sentences]
-            rows = [{"id": shortened(one), "audio": None, "source_text": one, **codes} for one in sentences]
-            answered = await gate.result(request, models.served[task.model].submit(task, rows))
-        hypotheses = iter(answered)
-        found = [[[next(hypotheses) for _ in line.sentences] for line in text] for text in paragraphs]
-        outputs = [
-            [written(text, of_text, codes["target_language"], place) for place in range(1 + more)]
-            for text, of_text in zip(paragraphs, found, strict=True)
-        ]
+            split, glossary = flag_of(asked, "split"), glossary_of(asked, gate.limits.characters)
+            places = [f"q[{n}]" for n in range(len(texts))] if isinstance(asked["q"], list) else ["q"]
+            languages = await asyncio.to_thread(languages_of, source, texts, into(target), places)
+            codes = [source] * len(texts) if languages is None else [one["language"] for one in languages]
+            groups: dict[str, _Group] = {}
+            for code in dict.fromkeys(codes):
+                known, both = models.choose("source", "translation", source=code, target=target)
+                groups[code] = _Group(await asyncio.to_thread(known.held_to, glossary, both), both)
+            paragraphs = []
+            for text, code in zip(texts, codes, strict=True):
+                both = groups[code].codes
+                paragraphs.append(paragraphs_of(text, both["source_language"] if split else None))
+                sentences = [sentence for line in paragraphs[-1] for sentence in line.sentences]
+                groups[code].rows += [{"id": shortened(s), "audio": None, "source_text": s, **both} for s in sentences]
+            jobs = [models.served[one.task.model].submit(one.task, one.rows) for one in groups.values()]
+            answered = dict(zip(groups, await gate.results(request, *jobs), strict=True))
+        hypotheses = {code: iter(found) for code, found in answered.items()}
+        lacked = {
+            code: iter(lacking(one.task, one.rows, [few[0].texts["translation"] for few in answered[code]]))
+            for code, one in groups.items()
+        }
+        outputs, missing = [], []
+        for lines, code in zip(paragraphs, codes, strict=True):
+            found = [[next(hypotheses[code]) for _ in line.sentences] for line in lines]
+            target = groups[code].codes["target_language"]
+            outputs.append([written(lines, found, target, place) for place in range(1 + more)])
+            missing.append([one for line in lines for _ in line.sentences for one in next(lacked[code])])
         answer: dict[str, Any] = {"translatedText": [best for best, *_ in outputs]}
         if more:
             answer["alternatives"] = [others for _, *others in outputs]
-        if isinstance(task.search, GlossarySearch):
-            pairs = zip(rows, [few[0].texts["translation"] for few in answered], strict=True)
-            lacking = itertools.starmap(task.search.lacking, pairs)
-            missing = [[one for line in text for _ in line.sentences for one in next(lacking)] for text in paragraphs]
-            answer |= {"missingTerms": missing} if any(missing) else {}
-        if language is not None:
-            answer["detectedLanguage"] = [language] * len(outputs)
+        answer |= {"missingTerms": missing} if any(missing) else {}
+        if languages is not None:
+            answer["detectedLanguage"] = languages
         return answer if isinstance(asked["q"], list) else {key: value[0] for key, value in answer.items()}
 
     @router.get("/languages", summary="Languages that texts are translated from, and into")
     async def languages() -> list[dict[str, Any]]:
         """List the languages of texts; each with those that it is translated into."""
-        into = {
+        pairs = {
             code: union(*(task.target_languages for task in tasks if code in task.system.source_languages))
             for code in sources
         }
-        return [{"code": code, "name": name(code), "targets": targets} for code, targets in into.items()]
+        return [{"code": code, "name": name(code), "targets": targets} for code, targets in pairs.items()]
 
     @router.post(
         "/detect",
         summary="Tell the language of a text",
         openapi_extra=fields_schema({key: _TRANSLATE[key] for key in ("q", "api_key")}, *kinds),
     )
-    async def detect(request: Request) -> list[dict[str, Any]]:
-        """Name the languages that a text may be in, with their probabilities in per cent."""
+    async def detect(request: Request) -> list[Any]:
+        """Name the languages that a text may be in, with their probabilities in per cent; of a list, those of each."""
         async with gate.admitted(client_of(request)):
-            texts = texts_of(await fields(request), gate.limits.characters)
-            return await asyncio.to_thread(detected, "\n".join(texts), sources)
+            asked = await fields(request)
+            texts = texts_of(asked, gate.limits.characters)
+            found = [await asyncio.to_thread(detected, text, sources) for text in texts]
+            return found if isinstance(asked["q"], list) else found[0]
 
     return router
 
@@ -150,7 +176,7 @@ def code_of(asked: dict[str, Any], side: str) -> str:
     return code
 
 
-def glossary_of(asked: dict[str, Any], most: int) -> Glossary | None:
+def glossary_of(asked: Mapping[str, Any], most: int) -> Glossary | None:
     """Return the terms of a request, None without any.
 
     Raises:
@@ -173,6 +199,14 @@ def glossary_of(asked: dict[str, Any], most: int) -> Glossary | None:
         return Glossary.of((f"glossary: {shortened(repr(source))}", source, target) for source, target in pairs)
     except DataError as error:
         raise UsageError(f"Invalid request: {error}") from error
+
+
+def lacking(task: Task, rows: Sequence[Row], outputs: Sequence[str]) -> list[list[str]]:
+    """Return for each row of a task the targets of terms that its output lacks."""
+    search = task.search
+    if not isinstance(search, GlossarySearch):
+        return [[] for _ in rows]
+    return [search.lacking(row, output) for row, output in zip(rows, outputs, strict=True)]
 
 
 def alternatives_of(asked: dict[str, Any], tasks: Sequence[Task]) -> int:
@@ -222,6 +256,41 @@ def written(
     """
     texts = [[few[min(place, len(few) - 1)].texts["translation"] for few in line] for line in found]
     return "\n".join(line.joined(some, language) for line, some in zip(lines, texts, strict=True))
+
+
+def sources_into(tasks: Sequence[Task], target: str) -> list[str]:
+    """Return the languages that are translated into another one; all, if nothing is."""
+    found = union(*(task.system.source_languages for task in tasks if target in task.target_languages))
+    return found or union(*(task.system.source_languages for task in tasks))
+
+
+def languages_of(
+    source: str, texts: Sequence[str], known: Sequence[str], places: Sequence[str]
+) -> list[dict[str, Any]] | None:
+    """Return the language of each text, and its probability in per cent; None if the source is none to be found out.
+
+    A blank text, which no model sees, has any language. In this and in one that stands for an unknown language, there
+    is no confidence: 0.
+
+    Args:
+        source: "auto", or "auto:CODE" with what stands for an unknown language.
+        texts: of a request.
+        known: codes that a language may have.
+        places: of the texts, for messages.
+
+    Raises:
+        DataError: naming the first text whose language is unknown, if nothing stands for it.
+        UsageError: if what stands for it is unknown.
+    """
+    detection = Detection.asked(source, known)
+    if detection is None:
+        return None
+    usual, hint = detection.fallback or detection.known[0], "name the source, or auto:CODE for such texts"
+    found = []
+    for text, place in zip(texts, places, strict=True):
+        code, sure = detection.language(text, f"Invalid request: {place}", hint) if text.strip() else (None, 0.0)
+        found.append({"language": code or usual, "confidence": round(100 * sure, 1) if code else 0.0})
+    return found
 
 
 def detected(text: str, known: Sequence[str]) -> list[dict[str, Any]]:

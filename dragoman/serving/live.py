@@ -118,8 +118,7 @@ class Live:
         jobs = {}
         try:
             for name, one in self._hearings.items():
-                row = {"sound": sound, "last": last}
-                jobs[name] = self._models.served[one.task.model].submit(one, [row])
+                jobs[name] = self._models.served[one.task.model].submit(Hearing, [one.row(sound, last=last)])
             for name, job in jobs.items():
                 [emissions] = await asyncio.wrap_future(job.future)
                 for emission in emissions:

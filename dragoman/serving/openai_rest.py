@@ -8,6 +8,7 @@ What the protocol has and models here do not (prompts, temperatures) is refused.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -31,7 +32,8 @@ FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 _SOUND = {
     "file": "sound",
     "model": f"name of a model; {ANY}, or nothing: any that knows the languages",
-    "language": "language code of the sound, if the model knows several",
+    "language": "language code of the sound, if the model knows several; auto: that of each segment is found out, or "
+    "auto:CODE, with a language for segments in an unknown one",
     "response_format": ", ".join(FORMATS),
     "stream": "true for server-sent events, each as soon as a segment is done",
 }
@@ -76,7 +78,7 @@ def routes(models: Models, gate: Gate, readers: ThreadPoolExecutor) -> APIRouter
                 found: list[list[Hypothesis]] = []
                 if spoken and not streamed:
                     job = models.served[task.model].submit(task, [part.row for part in spoken])
-                    found = await gate.result(request, job)
+                    [found] = await gate.results(request, job)
             if streamed:
                 told = events(models, gate, task, parts, kept.pop_all(), client)
                 return StreamingResponse(told, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
@@ -168,7 +170,6 @@ def described(model: Served) -> dict[str, Any]:
 
 def written(kind: str, task: Task, codes: dict[str, str], parts: Sequence[Part]) -> Response:
     """Return segments with hypotheses in a format of the protocol."""
-    sides = {name: field.side for name, field in task.system.texts.items()}
     best, cues = text_of(task, parts), cues_of(task, parts)
     segments = [(part, part.timed) for part in parts]
     if kind == "json":
@@ -185,13 +186,23 @@ def written(kind: str, task: Task, codes: dict[str, str], parts: Sequence[Part])
             "tokens": part.hypotheses[0].tokens,
             "avg_logprob": round(segment.score, 4),
         }
+        | ({"source_language": part.row["source_language"]} if task.detects and not part.silent else {})
         for number, (part, segment) in enumerate(segments)
     ]
     answer = {
         "task": "transcribe" if task.text == "transcript" else "translate",
-        "language": codes[f"{sides[task.text]}_language"],
+        "language": _language_of(task, codes, parts),
         "duration": round(segments[-1][1].end, 3),
         "text": best,
         "segments": listed,
     }
     return JSONResponse(answer)
+
+
+def _language_of(task: Task, codes: dict[str, str], parts: Sequence[Part]) -> str | None:
+    """Return the language of what was written: the usual one of its segments; None if no segment tells it."""
+    column = f"{task.system.texts[task.text].side}_language"
+    if not task.detects or column != "source_language":
+        return codes[column]
+    found = Counter(part.row[column] for part in parts if not part.silent)
+    return found.most_common(1)[0][0] if found else None

@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from dragoman.commands.options import ServingOptions
 from dragoman.serving.batching import Job
 from dragoman.serving.served import Models
-from dragoman.serving.uploads import Decoder, TooLongError, decoded
+from dragoman.serving.uploads import Decoder, KilledError, TooLongError, decoded
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.generator import Hypothesis
 from dragoman.shared.machine.nesting import from_json
@@ -172,19 +172,23 @@ class Gate:
         if urlsplit(origin).netloc != connection.headers.get("host"):
             raise Refused(403, "pages of other servers may not call: see --origin", code="origin_not_allowed")
 
-    async def result(self, request: Request, job: Job) -> list[list[Hypothesis]]:
-        """Wait for a job while the client does; what nobody waits for any more is not translated."""
-        work = asyncio.wrap_future(job.future)
+    async def results(self, request: Request, *jobs: Job) -> list[list[list[Hypothesis]]]:
+        """Wait for jobs while the client does; what nobody waits for any more is not translated."""
         gone = asyncio.ensure_future(_gone(request))
-        both: list[asyncio.Future[Any]] = [work, gone]
+        found = []
         try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                raise ClientDisconnect
-            return work.result()
+            for job in jobs:
+                work = asyncio.wrap_future(job.future)
+                both: list[asyncio.Future[Any]] = [work, gone]
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+                if not work.done():
+                    raise ClientDisconnect
+                found.append(work.result())
+            return found
         finally:
             gone.cancel()
-            job.future.cancel()
+            for job in jobs:
+                job.future.cancel()
 
     def for_text(self, request: Request) -> Request:
         """Return a request whose body may be as long as its texts; see :func:`limited`."""
@@ -216,13 +220,15 @@ class Gate:
         """Return the plain samples of an upload; this takes its time.
 
         Raises:
-            Refused: 413 if it holds more sound than a request may.
+            Refused: 413 if it holds more sound than a request may, 500 if somebody ended the process that read it.
             DataError: if it is no sound.
         """
         try:
             return decoded(self.decoder, upload, self.limits.upload_seconds)
         except TooLongError as error:
             raise Refused(413, str(error)) from error
+        except KilledError as error:
+            raise Refused(500, str(error)) from error
 
 
 def client_of(connection: HTTPConnection) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
+from dragoman.commands.detecting import AUTO
 from dragoman.commands.glossary import Glossary
 from dragoman.commands.glossary_search import GlossarySearch
+from dragoman.commands.heard_language import HeardLanguages, heard
 from dragoman.commands.live_output import policy_of
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ModelOptions, PolicyOptions, SearchOptions, SoundOptions
@@ -29,8 +31,8 @@ from dragoman.shared.systems.model_folder import CONFIG, model_folder
 from dragoman.shared.systems.rows import translate_shown
 from dragoman.shared.systems.system import System
 from dragoman.shared.systems.timed import Part
-from dragoman.simultaneous.listening import Emission, Listener
-from dragoman.simultaneous.live_talk import LiveTalk
+from dragoman.simultaneous.listening import Emission, Listener, Turn
+from dragoman.simultaneous.live_talk import LiveTalk, talks_together
 
 #: The model that a client names to leave the choice to its task and languages.
 ANY = "auto"
@@ -96,13 +98,32 @@ class Task:
             glossary = glossary.over(own) if own.pair in (None, tuple((languages or {}).values())) else glossary
         return replace(self, search=GlossarySearch(search=usual, glossary=glossary, system=self.system))
 
+    @property
+    def detects(self) -> bool:
+        """Whether it finds out the language of each row of speech, and writes it into the row."""
+        return isinstance(self.search, HeardLanguages)
+
+    def detecting(self, source: str, target: str | None) -> tuple[Task, dict[str, str]]:
+        """Return the task that finds out the language of speech, and the languages of its rows until then.
+
+        Args:
+            source: "auto", or "auto:CODE" with what stands for an unknown language.
+            target: code, None where it need not be named.
+
+        Raises:
+            UsageError: if the model cannot tell it, or a language is unknown or has to be named.
+        """
+        search, pair = heard(self.search, self.system, (source, target))
+        return replace(self, search=search), self.languages(*pair)
+
     def answered(self, rows: Sequence[Row], batch_size: int) -> list[list[Hypothesis]]:
         """Translate rows."""
-        return translate_shown(self.system, [dict(row) for row in rows], set(), self.search, batch_size=batch_size)
+        shown = [cast(dict[str, Any], row) for row in rows]
+        return translate_shown(self.system, shown, set(), self.search, batch_size=batch_size)
 
 
 class Hearing:
-    """A talk that one task hears while it is spoken; the rows are its chunks.
+    """A talk that one task hears while it is spoken.
 
     Args:
         task: reads speech.
@@ -113,13 +134,27 @@ class Hearing:
     def __init__(self, task: Task, language: str, talk: LiveTalk) -> None:
         self.task, self.language, self.talk = task, language, talk
 
-    def answered(self, rows: Sequence[Row], batch_size: int) -> list[list[Emission]]:
-        """Hear chunks: ``sound``, and ``last``: whether the sentence ends after it, which is said in any case."""
-        return [self._heard(**row) for row in rows]
+    def row(self, sound: Tensor, *, last: bool) -> Row:
+        """Return the next chunk as a row, which is alone of its talk in a batch.
 
-    def _heard(self, sound: Tensor, last: bool) -> list[Emission]:
-        found = [*self.talk.hear(sound), *(self.talk.end() if last else ())]
-        return found if found or not last else [Emission("", 0.0, 0.0, last=True)]
+        Args:
+            sound: (N,) at 16 kHz.
+            last: whether the sentence ends after it, which is said in any case.
+        """
+        return {"talk": self.talk, "sound": sound, "last": last}
+
+    @staticmethod
+    def answered(rows: Sequence[Row], batch_size: int) -> list[list[Emission] | Exception]:
+        """Hear a chunk of each talk, whichever task it is for."""
+        found = talks_together([_turns(**row) for row in rows])
+        nothing = [Emission("", 0.0, 0.0, last=True)]
+        return [nothing if not one and row["last"] else one for row, one in zip(rows, found, strict=True)]
+
+
+def _turns(talk: LiveTalk, sound: Tensor, last: bool) -> Iterator[Turn]:
+    yield from talk.turns(sound)
+    if last:
+        yield from talk.last_turn()
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +174,9 @@ class Served:
     batcher: Batcher = field(repr=False)
 
     def submit(
-        self, task: Task | Hearing, rows: Sequence[Row], heard: Callable[[int, list[Any]], None] | None = None
+        self, task: Task | type[Hearing], rows: Sequence[Row], heard: Callable[[int, list[Any]], None] | None = None
     ) -> Job:
-        """Let rows wait for their turn; see :class:`Job`."""
+        """Let rows wait for their turn; see :class:`Job`. Chunks of all talks are those of ``Hearing``."""
         job = Job(task, rows, heard)
         self.batcher.submit(job)
         return job
@@ -200,6 +235,8 @@ class Models:
     ) -> None:
         self.served = {one.name: one for one in served}
         self.listening = listening
+        #: Tasks that find out the language of speech, by what they are made of: equal ones share batches.
+        self._detecting: dict[tuple[Task, str], Task] = {}
         options = translation_options((None, None), sound, models, speech=bool(self._tasks("speech")))
         self._maximum, self._segmenter = options["maximum_seconds"], options["segmenter"]
         self._hears: SpeechDetector = options["detector"]
@@ -279,6 +316,8 @@ class Models:
             target: likewise.
             name: of the model, or :data:`ANY`.
 
+        For a ``source`` of speech that is to be found out ("auto", "auto:CODE"), the task does that.
+
         Raises:
             UnknownModelError: if no model is called so.
             UsageError: if none does this, or none knows the languages.
@@ -289,6 +328,9 @@ class Models:
         for task in self._tasks(reads, text):
             if name in (ANY, task.model):
                 try:
+                    if reads == "speech" and (source or "").partition(":")[0] == AUTO:
+                        detecting, codes = task.detecting(str(source), target)
+                        return self._detecting.setdefault((task, str(source)), detecting), codes
                     return task, task.languages(source, target)
                 except UsageError as error:
                     wrong.append(f"{task.model}: {error}")
@@ -306,6 +348,8 @@ class Models:
         Raises:
             UsageError: if it cannot write while it listens, or no sentence is shorter than the pause.
         """
+        if task.detects:
+            raise UsageError("the language of live speech has to be named: it is not found out")
         begin = partial(Listener, task.system, policy_of(self.listening), search=task.search, **languages)
         pause = self.listening.pause if pause is None else pause
         talk = LiveTalk(begin, detector=self._hears, maximum_seconds=self._maximum, pause=pause)
@@ -322,6 +366,8 @@ class Models:
         return [Part(row | languages, silent=number in silent) for number, row in enumerate(rows)]
 
 
-def _answered(machine: Machine, batch_size: int, how: Task | Hearing, rows: list[Row]) -> list[list[Any]]:
+def _answered(
+    machine: Machine, batch_size: int, how: Task | type[Hearing], rows: list[Row]
+) -> Sequence[list[Any] | Exception]:
     with machine.autocast():
         return how.answered(rows, batch_size)

@@ -7,6 +7,7 @@ it writes is what ``dragoman translate`` writes for the file itself.
 from __future__ import annotations
 
 import resource
+import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,10 +27,18 @@ from dragoman.shared.sound.mpeg import naming_damage
 MEMORY = 4 << 30
 #: Samples that are decoded at a time.
 _BLOCK = 1 << 16
+#: Signals that end a process for what it does itself, such as reading a hostile file; others come from outside.
+_OWN_FAULTS = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
+#: Seconds for which a process that has closed its channel may still be ending.
+_ENDING = 10.0
 
 
 class TooLongError(DataError):
     """A file holds more sound than a request may."""
+
+
+class KilledError(Exception):
+    """Somebody has ended the process that read a file: the file may be good."""
 
 
 def rewrite(source: str, target: str, longest: float) -> None:
@@ -76,6 +85,7 @@ class Decoder:
         Raises:
             DataError: what the function raises; or if it has ended the process, taken more memory than there is, or
                 too long.
+            KilledError: if the process was ended from outside.
         """
         with self._turn:
             channel = self._ready()
@@ -86,8 +96,9 @@ class Decoder:
                     raise DataError(f"the file could not be read within {self._seconds:g} seconds")
                 value, error = channel.recv()
             except (OSError, EOFError) as ended:
+                kind = KilledError if self._killed() else DataError
                 self._end()
-                raise DataError("the file could not be read: the process that read it ended") from ended
+                raise kind("the file could not be read: the process that read it ended") from ended
         if error is not None:
             raise error
         return value
@@ -107,6 +118,13 @@ class Decoder:
             self._process.start()
             theirs.close()
         return self._channel
+
+    def _killed(self) -> bool:
+        """Tell whether the process was ended from outside, once it has ended."""
+        assert self._process is not None
+        self._process.join(_ENDING)
+        code = self._process.exitcode
+        return code is not None and code < 0 and -code not in _OWN_FAULTS
 
     def _end(self) -> None:
         if self._process is not None and self._channel is not None:

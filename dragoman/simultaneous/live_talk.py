@@ -5,8 +5,7 @@ Legend: N samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from dragoman.shared.sound.audio import SAMPLE_RATE, samples
 from dragoman.shared.sound.pauses import FRAME, spoken
 from dragoman.shared.sound.speech_activity import SpeechDetector, speech_detector
 from dragoman.shared.sound.speech_spans import MARGIN
-from dragoman.simultaneous.listening import Emission, Listener
+from dragoman.simultaneous.listening import Emission, Listener, Turn, hear_together, heard
 
 #: Samples of earlier sound (10 s) with whose levels speech is told from its background.
 _CONTEXT = 10 * SAMPLE_RATE
@@ -67,6 +66,14 @@ class LiveTalk:
         Raises:
             DataError: as :meth:`Listener.hear`.
         """
+        return map(heard, self.turns(chunk))
+
+    def end(self) -> Iterator[Emission]:
+        """End the sentence, if there is one, and yield the rest of its output; what is heard later is another one."""
+        return map(heard, self.last_turn())
+
+    def turns(self, chunk: Tensor) -> Iterator[Turn]:
+        """Yield what a chunk gives listeners to hear; each turn must have been heard before the next is asked for."""
         self._total += len(chunk)
         self._sound = torch.cat([self._sound, chunk.float().cpu()])
         last = True
@@ -84,18 +91,18 @@ class LiveTalk:
             if last:
                 self._next(end)
 
-    def end(self) -> Iterator[Emission]:
-        """End the sentence, if there is one, and yield the rest of its output; what is heard later is another one."""
+    def last_turn(self) -> Iterator[Turn]:
+        """Yield the end of the sentence, if there is one, as :meth:`turns`."""
         if self._listener.chunks:
             yield self._show(self._shown, last=True)
             self._next(self._shown)
 
-    def _show(self, end: int, *, last: bool) -> Emission:
-        """Let the listener hear the sound of its sentence up to a sample."""
+    def _show(self, end: int, *, last: bool) -> Turn:
+        """Return the listener's turn to hear the sound of its sentence up to a sample."""
         sound, self._shown = self._sound[self._shown : end], end
-        emission = self._listener.hear(sound, last=last, arrived=self._total / SAMPLE_RATE)
         begin = self._total - len(self._sound)
-        return replace(emission, start=(begin + self._first) / SAMPLE_RATE, end=(begin + end) / SAMPLE_RATE)
+        span = (begin + self._first) / SAMPLE_RATE, (begin + end) / SAMPLE_RATE
+        return Turn(self._listener, sound, last, self._total / SAMPLE_RATE, span)
 
     def _next(self, end: int) -> None:
         """Begin another sentence after a sample."""
@@ -120,6 +127,32 @@ def listen(
     for chunk in chunks:
         yield from talk.hear(chunk)
     yield from talk.end()
+
+
+def talks_together(talks: Sequence[Iterator[Turn]]) -> list[list[Emission] | Exception]:
+    """Return what is written of different talks after a chunk each, or what went wrong with a talk.
+
+    Args:
+        talks: the turns of each, see :meth:`LiveTalk.turns`. The first of all are heard together, then the second.
+    """
+    written: list[list[Emission]] = [[] for _ in talks]
+    wrong: dict[int, Exception] = {}
+    going = [*range(len(talks))]
+    while going:
+        turns: dict[int, Turn] = {}
+        for number in going:
+            try:
+                if (turn := next(talks[number], None)) is not None:
+                    turns[number] = turn
+            except Exception as error:
+                wrong[number] = error
+        for number, found in zip(turns, hear_together([*turns.values()]), strict=True):
+            if isinstance(found, Exception):
+                wrong[number] = found
+            else:
+                written[number].append(found)
+        going = [number for number in turns if number not in wrong]
+    return [wrong.get(number, emissions) for number, emissions in enumerate(written)]
 
 
 def _kept(before: Tensor, sound: Tensor, samples: int) -> tuple[Tensor, Tensor]:

@@ -100,12 +100,17 @@ class Past:
     turns with the first: in a long search, allocating (and first touching) memory would cost more than the copy.
     Elements stand one after the other, all heads of one together, so that only those that are there need be copied.
     A consequence: a past belongs to the newest state of a search only.
+
+    Attributes:
+        length: elements of each row.
+        hidden: (R,) int64, how many of the first of them are padding, which nobody may see; None: none of any row.
     """
 
     STEP = 16
 
     def __init__(self) -> None:
         self.length = 0
+        self.hidden: Tensor | None = None
         self._stored: Tensor | None = None  # (2, R, capacity, H, d): keys and values
         self._spare: Tensor | None = None  # the same, of at least as many rows
 
@@ -126,15 +131,35 @@ class Past:
         there = self._stored[:, :, :end].transpose(2, 3)
         return there[0], there[1]
 
+    @property
+    def seen(self) -> Tensor | None:
+        """(R, 1, 1, length) bool, True where an element may be attended; None: all may."""
+        if self.hidden is None:
+            return None
+        return (torch.arange(self.length, device=self.hidden.device) >= self.hidden[:, None])[:, None, None]
+
+    def move_to_end(self, lengths: Tensor) -> None:
+        """Let the elements of each row, of which the first ``lengths`` (R,) are real, end in the same place.
+
+        What is appended then stands directly behind the last real element of every row.
+        """
+        assert self._stored is not None and self.hidden is None
+        self.hidden = self.length - lengths
+        places = (torch.arange(self.length, device=lengths.device) - self.hidden[:, None]).clamp(min=0)  # (R, length)
+        there = self._stored[:, :, : self.length]
+        there.copy_(there.gather(2, places[None, :, :, None, None].expand_as(there)))
+
     def repeat(self, times: int) -> None:
         """Repeat each row the given number of times, in adjacent rows."""
         if self._stored is not None and times > 1:
             self._stored, self._spare = self._stored.repeat_interleave(times, dim=1), None
+            self.hidden = None if self.hidden is None else self.hidden.repeat_interleave(times)
 
     def reorder(self, index: Tensor) -> None:
         """Keep rows (R',) int64, with repetition if asked."""
         if self._stored is None:
             return
+        self.hidden = None if self.hidden is None else self.hidden.index_select(0, index)
         rows = len(index)
         if self._spare is None or self._spare.shape[1] < rows:
             self._spare = self._stored.new_empty(2, rows, *self._stored.shape[2:])
@@ -299,6 +324,9 @@ class SelfAttention(MultiHeadAttention):
             visible = (mask if mask.dim() == 3 else mask[:, None])[:, None]
             if extra:
                 visible = F.pad(visible, (extra, 0), value=True)
+        if past is not None and (seen := past.seen) is not None:
+            seen = F.pad(seen, (keys.shape[2] - past.length, 0), value=True)
+            visible = seen if visible is None else visible & seen
         if prompts is not None and prompts.mask is not None:
             seen = F.pad(prompts.mask, (0, keys.shape[2] - prompts.mask.shape[1]), value=True)[:, None, None, :]
             visible = seen if visible is None else visible & seen

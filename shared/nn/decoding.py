@@ -15,7 +15,7 @@ from dragoman.shared.errors import UsageError
 from dragoman.shared.generator import Encoding, check_fork, kept_sentences
 from dragoman.shared.nn.attention import KeysValues, MemoryAttention, Past
 from dragoman.shared.nn.embeddings import TextEmbedding
-from dragoman.shared.nn.layer import LayerCache
+from dragoman.shared.nn.layer import Layer, LayerCache
 from dragoman.shared.nn.positions import LearnedPositions
 from dragoman.shared.nn.symbols import OUTPUT
 from dragoman.shared.nn.transformer import Decoder
@@ -26,20 +26,36 @@ class DecoderState:
     """The state of a decoder after the tokens it has read, for the K beams of each of B sentences.
 
     ``step`` and ``reorder`` write into the caches: after either, only the state that it returned is good.
+
+    Args:
+        caches: of the layers.
+        sentences: B.
+        beams: K.
+        length: tokens that have been read.
+        hidden: (R,) how many of them are padding in front of shorter rows; None: none of any row.
     """
 
-    def __init__(self, caches: list[LayerCache], sentences: int, beams: int, length: int) -> None:
+    def __init__(
+        self, caches: list[LayerCache], sentences: int, beams: int, length: int, hidden: Tensor | None = None
+    ) -> None:
         self.caches = caches
         self.sentences = sentences
         self.beams = beams
         self.length = length
+        self.hidden = hidden
+
+    @property
+    def start(self) -> int | Tensor:
+        """The place of the next token in its row, or in each of R rows."""
+        return self.length if self.hidden is None else self.length - self.hidden
 
     def fork(self, beams: int) -> DecoderState:
         """Let each sentence have K beams, equal to the one that it has; several are a ValueError."""
         check_fork(self.beams, beams)
         for cache in self.caches:
             cache.past.repeat(beams)
-        return DecoderState(self.caches, self.sentences, beams, self.length)
+        hidden = None if self.hidden is None else self.hidden.repeat_interleave(beams)
+        return DecoderState(self.caches, self.sentences, beams, self.length, hidden)
 
     def reorder(self, index: Tensor) -> DecoderState:
         """Keep rows ``index`` (B' x K,) int64; sentences may be left out, and keep their order.
@@ -52,7 +68,8 @@ class DecoderState:
         kept = kept_sentences(index, self.beams, self.sentences)
         for cache in self.caches:
             cache.reorder(index, kept)
-        return DecoderState(self.caches, len(index) // self.beams, self.beams, self.length)
+        hidden = None if self.hidden is None else self.hidden.index_select(0, index)
+        return DecoderState(self.caches, len(index) // self.beams, self.beams, self.length, hidden)
 
 
 class TokenWriter(nn.Module):
@@ -90,6 +107,13 @@ class TokenDecoder(TokenWriter):
 
     decoder: Decoder
 
+    @property
+    def ragged(self) -> bool:
+        """Whether prefixes of different lengths may start a search together: if nothing but plain layers reads them."""
+        own = type(self).start is TokenDecoder.start and type(self).step is TokenDecoder.step
+        plain = type(self.decoder) is Decoder and all(type(layer) is Layer for layer in self.decoder.layers)
+        return own and plain and type(self.target_embedding) is TextEmbedding
+
     def state_bytes(self, length: int) -> int:
         """Return how many bytes the keys and values of an output of `length` tokens take, in both of their buffers."""
         positions = -(-length // Past.STEP) * Past.STEP
@@ -99,19 +123,23 @@ class TokenDecoder(TokenWriter):
     def start(self, encoding: Encoding, prefix: Padded | None) -> DecoderState:
         """Return the state before the first step; see shared/generator.py."""
         caches = self.decoder.caches(encoding.memories)
-        length = 0 if prefix is None else prefix.values.shape[1]
-        if prefix is not None and length:
-            self.decoder(self.target_embedding(prefix), caches=caches)
-        return DecoderState(caches, len(encoding), 1, length)
+        if prefix is None or not (length := prefix.values.shape[1]):
+            return DecoderState(caches, len(encoding), 1, 0)
+        self.decoder(self.target_embedding(prefix), caches=caches)
+        if bool((prefix.lengths == length).all()):
+            return DecoderState(caches, len(encoding), 1, length)
+        for cache in caches:
+            cache.past.move_to_end(prefix.lengths)
+        return DecoderState(caches, len(encoding), 1, length, length - prefix.lengths)
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Consume one token per row (R,), and return the logits (R, V) of the next; see shared/generator.py."""
-        embedded = self.target_embedding.embed(tokens[:, None], state.length)
+        embedded = self.target_embedding.embed(tokens[:, None], state.start)
         lengths = torch.ones_like(tokens)
         states = self.decoder(Padded(embedded, lengths), caches=state.caches).values
         logits = self.project(states[:, 0])
-        return logits, DecoderState(state.caches, state.sentences, state.beams, state.length + 1)
+        return logits, DecoderState(state.caches, state.sentences, state.beams, state.length + 1, state.hidden)
 
     @torch.no_grad()
     def attention(

@@ -148,8 +148,11 @@ class TextEmbedding(Described, nn.Module):
             raise UsageError("the texts have types of tokens (types: True), for which the embedding has no vectors")
         return tokens.map(lambda values: self.embed(values, start, types))
 
-    def embed(self, tokens: Tensor, start: int = 0, types: Tensor | None = None) -> Tensor:
-        """Embed tokens (B, L) without lengths; with ``types`` (B, L), if the type vector is a TypeVectors."""
+    def embed(self, tokens: Tensor, start: int | Tensor = 0, types: Tensor | None = None) -> Tensor:
+        """Embed tokens (B, L) without lengths; with ``types`` (B, L), if the type vector is a TypeVectors.
+
+        Rows may start at elements of their own: ``start`` (B,).
+        """
         table = self.weight
         x = int8.vectors(tokens, table) if table.dtype == torch.int8 else lookup(tokens, table, self.padding)
         if self.scale != 1.0:

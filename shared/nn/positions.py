@@ -1,6 +1,6 @@
 """The position of an element in its sequence, as a vector; and that of two to each other, as a score.
 
-Legend: L length or queries, S keys, D model width, H heads.
+Legend: R rows, L length or queries, S keys, D model width, H heads.
 
 Padding stands at the end of a row (see shared/padded.py), so an element's index is the number of real elements before
 it: no position is ever spent on padding.
@@ -18,6 +18,12 @@ from torch.nn import functional as F
 from dragoman.shared.described import Described
 from dragoman.shared.errors import TooLongError
 from dragoman.shared.ranges import NonNegativeInt, PositiveInt, Range
+
+
+def places(length: int, start: int | Tensor, device: torch.device) -> Tensor:
+    """Return the numbers (L,) of elements from ``start`` on; of rows with starts (R,) of their own, (R, L)."""
+    numbers = torch.arange(length, device=device)
+    return numbers + (start[:, None] if isinstance(start, Tensor) else start)
 
 
 class SinusoidalPositions(Described, nn.Module):
@@ -45,16 +51,17 @@ class SinusoidalPositions(Described, nn.Module):
         self.offset = offset
         self.endpoint = endpoint
 
-    def forward(self, length: int, start: int = 0, *, like: Tensor) -> Tensor:
+    def forward(self, length: int, start: int | Tensor = 0, *, like: Tensor) -> Tensor:
         """Return the vectors (L, D) of elements ``start`` to ``start + length - 1``, in the type and place of ``like``.
 
-        They are computed in float32 whatever ``like`` is: position 1000 has no exact neighbours in bfloat16.
+        Of rows that start at elements of their own, (R,) int64, they are (R, L, D). They are computed in float32
+        whatever ``like`` is: position 1000 has no exact neighbours in bfloat16.
         """
         half = self.width // 2
-        numbers = torch.arange(start + self.offset, start + self.offset + length, device=like.device).float()
+        numbers = places(length, start, like.device).add(self.offset).float()
         exponents = torch.arange(half, device=like.device).float()
-        angles = numbers[:, None] * torch.exp(exponents * (-math.log(10000) / (half - self.endpoint)))
-        vectors = torch.cat([angles.sin(), angles.cos()], dim=1)
+        angles = numbers[..., None] * torch.exp(exponents * (-math.log(10000) / (half - self.endpoint)))
+        vectors = torch.cat([angles.sin(), angles.cos()], dim=-1)
         return F.pad(vectors, (0, self.width % 2)).to(like.dtype)
 
 
@@ -75,12 +82,17 @@ class LearnedPositions(Described, nn.Module):
         self.weight = nn.Parameter(torch.empty(length + offset, width))
         nn.init.normal_(self.weight, std=width**-0.5)
 
-    def forward(self, length: int, start: int = 0, *, like: Tensor) -> Tensor:
+    def forward(self, length: int, start: int | Tensor = 0, *, like: Tensor) -> Tensor:
         """Return the vectors (L, D) of elements ``start`` to ``start + length - 1``.
+
+        Of rows that start at elements of their own, (R,) int64, they are (R, L, D). Nobody asks a device whether these
+        are too many: a search has looked at ``longest_output``.
 
         Raises:
             TooLongError: if the sequence is longer than the positions that were trained.
         """
+        if isinstance(start, Tensor):
+            return self.weight[places(length, start, like.device) + self.offset].to(like.dtype)
         if start + length > self.length:
             raise TooLongError(f"{start + length} elements are more than the {self.length} positions there are")
         first = start + self.offset

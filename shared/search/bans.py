@@ -26,7 +26,7 @@ class Opening:
 
     Attributes:
         batch: of B sentences.
-        start: (B, start symbols) what all outputs begin with.
+        start: (B, start symbols) what all outputs begin with; padding stands in front of shorter ones.
         beams: K.
         end: the end symbol.
         padding: the padding symbol, which is never generated.

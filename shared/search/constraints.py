@@ -27,19 +27,21 @@ class Constraints:
         generator: the model.
         encoding: of B sentences.
         batch: of B sentences.
-        prefix: (B, P_i) forced beginnings; their first ``start_symbols`` tokens are the start and are not generated.
+        prefix: (B, P_i) forced beginnings; their first tokens are the start and are not generated (see
+            :meth:`Rules.starts`).
         beams: K.
         end: the end symbol.
         padding: the padding symbol, which is never generated.
 
     Attributes:
-        primed: the start symbols but the last (B, start_symbols - 1), for ``Generator.start``; None if there are none.
+        primed: the start but its last symbol (B, S_i - 1), for ``Generator.start``; None if there is nothing else.
         first: (B,) the last start symbol, for the first ``Generator.step``.
         cut: (A, K) bool on the CPU: outputs that the last step ended at their limit, although another token was more
             probable than the end; None where no sentence had come to its limit.
 
     Raises:
-        UsageError: if the prefix is too short, or contains the end symbol after the start.
+        UsageError: if the prefix is too short, or contains the end symbol after the start; or if starts are of
+            different lengths, which the model does not take.
         ValueError: if it does not fit the batch.
     """
 
@@ -55,32 +57,34 @@ class Constraints:
         end: int,
         padding: int,
     ) -> None:
-        start_symbols = rules.start_symbols
         if len(prefix) != len(encoding):
             raise ValueError(f"{len(prefix)} prefixes for {len(encoding)} sentences")
-        forced_lengths = prefix.lengths.cpu() - start_symbols
+        starts = rules.starts(prefix)
+        forced_lengths = prefix.lengths.cpu() - starts
         if len(prefix) and int(forced_lengths.min()) < 0:
             raise UsageError(
-                f"row {int(forced_lengths.argmin())}: a prefix has fewer than {start_symbols} start symbols"
+                f"row {int(forced_lengths.argmin())}: a prefix has fewer than {rules.start_symbols} start symbols"
             )
-        self._forced = prefix.values[:, start_symbols:]
-        self._is_forced = prefix.mask[:, start_symbols:]
+        longest = int(starts.max())
+        if int(starts.min()) < longest and not getattr(generator, "ragged", False):
+            raise UsageError(f"a {type(generator).__name__} takes no prefixes of different lengths at once")
+        self._forced = prefix.values[:, longest:]
+        self._is_forced = prefix.mask[:, longest:]
         if bool(((self._forced == end) & self._is_forced).any()):
-            raise UsageError(f"a forced prefix contains the end symbol {end} after its {start_symbols} start symbols")
+            raise UsageError(f"a forced prefix contains the end symbol {end} after its {longest} start symbols")
         self._minimum = rules.minimum
         self._end = end
         self._padding = padding
         self._forced_lengths = forced_lengths
         self._free = rules.forced_free
-        self._limits = torch.maximum(rules.longest(encoding, generator), forced_lengths)
+        self._limits = torch.maximum(rules.longest(encoding, generator, starts), forced_lengths)
         self._limits_there = self._limits.to(prefix.device)  # a copy where the model is
-        start = prefix.values[:, :start_symbols]
-        self.primed: Padded | None = None
-        if start_symbols > 1:
-            self.primed = Padded(start[:, :-1], torch.full_like(prefix.lengths, start_symbols - 1))
-        self.first = start[:, -1]
+        start = Padded(prefix.values[:, :longest], starts.to(prefix.device))
+        self.primed = Padded(start.values[:, :-1], start.lengths - 1) if longest > 1 else None
+        self.first = start.values.gather(1, start.lengths[:, None] - 1)[:, 0]
         self.cut: Tensor | None = None
-        self._bans = [ban.begin(Opening(batch, start, beams, end, padding)) for ban in rules.bans]
+        opening = Opening(batch, _at_end(start, padding), beams, end, padding)
+        self._bans = [ban.begin(opening) for ban in rules.bans]
 
     def keep(self, rows_here: Tensor, rows_there: Tensor) -> None:
         """Go on with some sentences only: their rows (A',) on the CPU and on the model's device."""
@@ -138,6 +142,13 @@ class Constraints:
         if forced is not None:
             log_probabilities.scatter_(-1, forced, scores)
         return log_probabilities
+
+
+def _at_end(start: Padded, padding: int) -> Tensor:
+    """Return starts (B, S_i) with the padding of shorter ones in front, (B, S)."""
+    longest = start.values.shape[1]
+    places = torch.arange(longest, device=start.device) - (longest - start.lengths)[:, None]
+    return start.values.gather(1, places.clamp(min=0)).masked_fill(places < 0, padding)
 
 
 def check_numbers(scores: Tensor, active: Sequence[int], ids: Sequence[str], step: int) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from dragoman.shared.described import Described
 from dragoman.shared.generator import Encoding, Generator
+from dragoman.shared.padded import Padded
 from dragoman.shared.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Range
 from dragoman.shared.search.bans import Ban
 
@@ -37,6 +38,7 @@ class Rules(Described):
         bans: what outputs must not contain (see shared/search/bans.py).
         forced_free: a forced token, or an end that the longest length forces, costs nothing, as in Hugging Face's
             ``generate``; by default it counts with its log-probability, as in fairseq.
+        whole_prefix: all of a row's prefix is its start, however long; ``start_symbols`` does not matter.
 
     Raises:
         ValueError: if the numbers contradict each other.
@@ -52,6 +54,7 @@ class Rules(Described):
         start_symbols: PositiveInt = 1,
         bans: list[Ban] | None = None,
         forced_free: bool = False,
+        whole_prefix: bool = False,
     ) -> None:
         if minimum_length > maximum_length:
             raise ValueError(f"minimum_length {minimum_length} is above maximum_length {maximum_length}")
@@ -62,14 +65,26 @@ class Rules(Described):
         self.start_symbols = start_symbols
         self.bans = list(bans or [])
         self.forced_free = forced_free
+        self.whole_prefix = whole_prefix
 
     def joined(self, *, start_symbols: int, bans: Sequence[Ban]) -> Rules:
         """Return these rules for outputs with at least so many start symbols, and with further bans."""
         changed = {"start_symbols": max(self.start_symbols, start_symbols), "bans": [*self.bans, *bans]}
         return type(self)(**self.arguments | changed)
 
-    def longest(self, encoding: Encoding, generator: Generator) -> Tensor:
-        """Return the longest output of each sentence, (B,) int64 on the CPU, at least ``minimum_length``."""
+    def starts(self, prefix: Padded) -> Tensor:
+        """Return how many tokens of each row of a prefix (B, P) are its start, (B,) int64 on the CPU."""
+        lengths = prefix.lengths.cpu()
+        return lengths if self.whole_prefix else torch.full_like(lengths, self.start_symbols)
+
+    def longest(self, encoding: Encoding, generator: Generator, starts: Tensor) -> Tensor:
+        """Return the longest output of each sentence, (B,) int64 on the CPU, at least ``minimum_length``.
+
+        Args:
+            encoding: of B sentences.
+            generator: the model.
+            starts: of their prefixes, (B,).
+        """
         lengths = [memory.lengths for memory in encoding.memories.values()]
         memories = torch.stack(lengths).amax(0).cpu() if lengths else torch.zeros(len(encoding), dtype=torch.int64)
         # Cut before they become whole numbers, which have a largest one.
@@ -78,4 +93,4 @@ class Rules(Described):
         positions = getattr(
             generator, "longest_output", None
         )  # positions that the model has, those of the start included
-        return limits if positions is None else limits.clamp(max=positions - self.start_symbols)
+        return limits if positions is None else limits.minimum(positions - starts)

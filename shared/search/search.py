@@ -73,11 +73,24 @@ def ruled(search: Search, *, start_symbols: int, bans: Sequence[Ban]) -> Search:
     """
     if start_symbols == 1 and not bans:
         return search
+    return _with_rules(search, _rules(search).joined(start_symbols=start_symbols, bans=bans))
+
+
+def continuing(search: Search) -> Search:
+    """Return a search of what follows the whole prefix of each row, which does not count; raises as :func:`ruled`."""
+    rules = _rules(search)
+    return _with_rules(search, type(rules)(**rules.arguments | {"whole_prefix": True}))
+
+
+def _rules(search: Search) -> Rules:
     rules = getattr(search, "rules", None)
     if not isinstance(rules, Rules):
         raise UsageError(f"{type(search).__name__} has no rules, to which this system's bans could be added")
-    joined = rules.joined(start_symbols=start_symbols, bans=bans)
-    return type(search)(**cast(Any, search).arguments | {"rules": joined})
+    return rules
+
+
+def _with_rules(search: Search, rules: Rules) -> Search:
+    return type(search)(**cast(Any, search).arguments | {"rules": rules})
 
 
 @runtime_checkable

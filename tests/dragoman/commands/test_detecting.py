@@ -25,7 +25,11 @@ def test_lines_have_their_languages(capsys):
 def test_an_unknown_language_is_said_and_not_guessed(capsys):
     known = Detection(["en", "fr"])
     refuses(
-        DataError, r"line 8: the language is unknown \(fi, of which the model", known.languages, [ENGLISH, FINNISH], 7
+        DataError,
+        r"line 8: the language is unknown \(fi is likely by 1\.00, which is not among en, fr\): 'Juna",
+        known.languages,
+        [ENGLISH, FINNISH],
+        7,
     )
     refuses(
         DataError, r"line 1: the language is unknown \(.* is likely by 0\..* and 0.9 is asked", known.languages, ["Ok"]
@@ -79,7 +83,7 @@ def test_lines_of_two_languages_are_translated_from_each(dragoman, model):
 def test_a_line_in_an_unknown_language_ends_the_command_or_is_taken_for_another(dragoman, model):
     asked = ["translate", model, "--maximum-length-extra", 12, "--from"]
     code, output, messages = dragoman(*asked, "auto", text=f"{ENGLISH}\n{FINNISH}\n")
-    assert (code, output) == (1, "") and "line 2: the language is unknown (fi, of which" in messages
+    assert (code, output) == (1, "") and "line 2: the language is unknown (fi is likely" in messages
     code, output, messages = dragoman(*asked, "auto:fr", text=f"{FINNISH}\n")
     assert code == 0 and "1 line in an unknown language, taken for fr: 1" in messages
     assert output == dragoman(*asked, "fr", text=f"{FINNISH}\n")[1]
@@ -90,7 +94,7 @@ def test_other_inputs_are_refused(dragoman, model, speech_model, tmp_path):
     code, _, messages = dragoman("translate", model, tmp_path / "a.json", "--from", "auto")
     assert code == 2 and "--from auto is for lines of text: name the language of files with a form" in messages
     code, _, messages = dragoman("translate", speech_model, "a.wav", "--from", "auto")
-    assert code == 2 and "--from auto: outputs of this model do not begin with the language of the speech" in messages
+    assert code == 2 and "auto: outputs of this model do not begin with the language that is heard" in messages
 
 
 def test_segments_of_sound_have_their_languages(dragoman, tmp_path, write_sound):

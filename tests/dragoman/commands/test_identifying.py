@@ -113,7 +113,7 @@ def test_what_it_is_not_sure_of_is_unknown(dragoman, translator, identifier):
     assert code == 1 and "line 1: the language is unknown (en is likely by 0.40, and 0.5 is asked for)" in messages
     identifier(fixed=[0.2, 0.2, 0.6], labels=["en", "fr", "de"])
     code, _, messages = dragoman(*asked, "auto", text="a good day\n")
-    assert code == 1 and "line 1: the language is unknown (de, of which the model reads none" in messages
+    assert code == 1 and "line 1: the language is unknown (de is likely by 0.60, which is not among" in messages
     code, output, messages = dragoman(*asked, "auto:fr", text="a good day\n")
     assert code == 0 and "1 line in an unknown language, taken for fr: 1" in messages
     assert output == dragoman(*asked[:4], "--from", "fr", text="a good day\n")[1]
@@ -131,7 +131,7 @@ def test_a_translator_without_symbols_of_languages_asks_for_those_of_sounds(
     write_sound(tmp_path / "a.wav")
     asked = ["translate", tmp_path / "model", tmp_path / "a.wav", *form, "--maximum-length-extra", 9, "--keep-silence"]
     code, _, messages = dragoman(*asked, "--from", "auto")
-    assert code == 2 and "outputs of this model do not begin with the language of the speech: give a model" in messages
+    assert code == 2 and "outputs of this model do not begin with the language that is heard; another" in messages
     named, other = (dragoman(*asked, "--from", code)[:2] for code in ("fr", "en"))
     told = ["--identifier", identifier(speech=True, fixed=[0.3, 0.7])]
     assert dragoman(*asked, "--from", "auto", *told)[:2] == named != other

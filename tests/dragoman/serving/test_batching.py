@@ -10,7 +10,7 @@ from tests import small
 
 
 class Upper:
-    """Translates texts to capitals; "bad" is an error. The first batch waits until it is let go."""
+    """Translates to capitals; "bad" is an error of a batch, "poor" of a row. The first batch waits to be let go."""
 
     def __init__(self):
         self.batches, self.begun, self.go = [], threading.Event(), threading.Event()
@@ -21,7 +21,7 @@ class Upper:
         assert self.go.wait(60)
         if "bad" in rows:
             raise ValueError("bad")
-        return [[row.upper()] for row in rows]
+        return [KeyError(row) if row == "poor" else [row.upper()] for row in rows]
 
 
 @pytest.fixture
@@ -68,6 +68,15 @@ def test_a_row_that_fails_fails_its_job_alone(batcher, upper):
     assert [job.future.exception(60) and "bad" for job in jobs] == [None, "bad", None]
     assert [jobs[0].future.result(), jobs[2].future.result()] == [[["A"]], [["B"]]]
     assert submit(batcher, "c").future.result(60) == [["C"]] and batcher.alive
+
+
+def test_a_row_may_fail_without_its_batch(batcher, upper):
+    busy(batcher, upper)
+    jobs = [submit(batcher, text) for text in ("a", "poor", "b")]
+    upper.go.set()
+    assert isinstance(jobs[1].future.exception(60), KeyError)
+    assert [jobs[0].future.result(60), jobs[2].future.result(60)] == [[["A"]], [["B"]]]
+    assert [rows for _, rows in upper.batches] == [["first"], ["a", "poor", "b"]]
 
 
 def test_what_nobody_waits_for_is_not_translated(batcher, upper):

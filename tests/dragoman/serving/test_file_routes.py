@@ -57,6 +57,28 @@ def test_lines_of_a_file_are_split_into_sentences(dragoman, client, tmp_path):
     assert fetched(client, sent(client, text.encode())).text != expected
 
 
+@pytest.mark.parametrize(("name", "content"), FILES)
+def test_a_file_has_the_terms_of_its_request(dragoman, client, tmp_path, name, content):
+    terms = "one\tneun\nfour\tsechs\n"
+    (tmp_path / name.lower()).write_text(content)
+    (tmp_path / "terms.tsv").write_text(terms)
+    command = ["translate", small.GOLDEN, *SEARCH, tmp_path / name.lower()]
+    _, usual, _ = dragoman(*command)
+    _, expected, _ = dragoman(*command, "--glossary", tmp_path / "terms.tsv")
+    answer = sent(client, content.encode(), name, glossary=terms)
+    assert fetched(client, answer).text == expected != usual and "missingTerms" not in answer.json()
+    assert fetched(client, sent(client, content.encode(), name)).text == usual  # the next request has none
+
+
+def test_terms_that_a_file_lacks_are_named_once(client):
+    """The server's outputs have at most twelve tokens."""
+    long = "neun neun neun neun neun neun"
+    answer = sent(client, b"one two\nthree\none\n", glossary=f"one\t{long}\nthree\tdrei").json()
+    assert answer["missingTerms"] == [long]
+    said = sent(client, b"one", glossary="one").json()["error"]
+    assert said == "Invalid request: glossary: no source and target with a tab between them: 'one'"
+
+
 def test_a_file_waits_for_a_while_under_a_name_that_is_not_guessed(client, monkeypatch):
     monkeypatch.setattr(file_routes, "KEPT_FILES", 2)
     answers = [sent(client, b"one two") for _ in range(3)]

@@ -5,9 +5,11 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
 
 from dragoman.shared.errors import DataError, UsageError
 from tests import small
+from tests.dragoman.commands.test_detecting import ENGLISH, FINNISH, FRENCH
 from tests.small import refuses
 
 #: The search of the server of these tests.
@@ -78,7 +80,69 @@ def test_languages_are_listed_and_detected(client):
         answer["detectedLanguage"] == best and answer["translatedText"] == asked(client, text).json()["translatedText"]
     )
     answer = asked(client, "Der Zug in die Stadt fährt am Morgen um neun von diesem Bahnhof ab.", source="auto")
-    assert answer.status_code == 400 and "source language 'de' is unknown" in answer.json()["error"]
+    said = "Invalid request: q: the language is unknown (de is likely by 1.00, which is not among en): 'Der Zug"
+    assert answer.status_code == 400 and answer.json()["error"].startswith(said)
+
+
+@pytest.fixture(scope="module")
+def towers(tmp_path_factory):
+    """Two untrained models with outputs of their own: from English, and from French or English, into German."""
+    tokenizer = small.tokenizer([ENGLISH, FRENCH, FINNISH], ("de", "en", "fr"))
+    read = small.text(tokenizer, prefix=["<{source_language}>"])
+    folders = []
+    for seed, codes in enumerate([["en"], ["fr", "en"]]):
+        model = small.translator(tokenizer, seed=seed)
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                torch.nn.init.normal_(parameter, std=0.4)
+        folders.append(tmp_path_factory.mktemp("towers") / codes[0])
+        small.system(tokenizer, model, inputs={"source": read}, source_languages=codes).save(folders[-1])
+    return [*map(str, folders)]
+
+
+def test_each_text_of_a_request_has_its_own_language(served, towers):
+    with served(towers) as client:
+        named = [asked(client, ENGLISH).json(), asked(client, FRENCH, source="fr").json()]
+        texts = [one["translatedText"] for one in named]
+        assert asked(client, FRENCH).json() != named[1]  # the other model
+        answer = asked(client, [FRENCH, ENGLISH, "", FRENCH], source="auto").json()
+        assert answer["translatedText"] == [texts[1], texts[0], "", texts[1]]
+        found = client.post("/detect", json={"q": [FRENCH, ENGLISH]}).json()
+        assert [best for best, *_ in found] == [answer["detectedLanguage"][n] for n in (0, 1)]
+        assert found[0] == client.post("/detect", json={"q": FRENCH}).json() and found[0][0]["language"] == "fr"
+        assert answer["detectedLanguage"][2] == {"language": "en", "confidence": 0.0}
+        for content, code in ((ENGLISH, "en"), (FRENCH, "fr")):
+            for name, form in (("a.txt", "{}"), ("a.json", '{{"title": "{}"}}'), ("a.md", "# {}\n")):
+                files = {"file": (name, form.format(content))}
+                auto, usual = (
+                    client.post("/translate_file", data={"source": one, "target": "de"}, files=files).json()
+                    for one in ("auto", code)
+                )
+                wanted, made = (client.get(one["translatedFileUrl"]).text for one in (usual, auto))
+                assert made == wanted and auto["detectedLanguage"]["language"] == code
+                assert "detectedLanguage" not in usual
+
+
+@pytest.mark.parametrize(
+    ("texts", "place", "why"),
+    [
+        ([ENGLISH, FINNISH], r"q\[1\]", r"fi is likely by 1\.00, which is not among en, fr"),
+        ("Ok", "q", r"\w+ is likely by 0\.\d\d, and 0\.9 is asked for"),
+    ],
+)
+def test_an_unknown_language_is_said_and_not_guessed(served, towers, texts, place, why):
+    with served(towers) as client:
+        answer = asked(client, texts, source="auto")
+        said = rf"Invalid request: {place}: the language is unknown \({why}\): .*: name the source, or auto:CODE"
+        assert answer.status_code == 400 and re.match(said, answer.json()["error"]), answer.text
+        several = texts if isinstance(texts, list) else [texts]
+        taken = asked(client, several, source="auto:fr").json()
+        assert taken["translatedText"][-1] == asked(client, several[-1], source="fr").json()["translatedText"]
+        assert taken["detectedLanguage"][-1] == {"language": "fr", "confidence": 0.0}
+        assert "source language 'xx' is unknown" in asked(client, texts, source="auto:xx").json()["error"]
+        file = {"data": {"source": "auto", "target": "de"}, "files": {"file": ("a.txt", FINNISH)}}
+        answer = client.post("/translate_file", **file)
+        assert answer.status_code == 400 and "file: the language is unknown (fi is likely" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(

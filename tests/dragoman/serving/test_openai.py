@@ -1,6 +1,7 @@
 """OpenAI's protocol for sound; outputs are those of ``dragoman translate``."""
 
 import asyncio
+import base64
 import io
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -10,12 +11,16 @@ from functools import partial
 import numpy as np
 import pytest
 import soundfile
+import torch
 
+from dragoman.commands.heard_language import HeardLanguages
 from dragoman.commands.options import ServingOptions
 from dragoman.serving.batching import Job
 from dragoman.serving.protection import Gate
 from dragoman.serving.served import Served
 from dragoman.serving.streamed import events
+from dragoman.shared.batches.speech_field import SpeechField
+from tests import small
 from tests.dragoman.serving.test_libretranslate import SEARCH, figure
 
 #: How the server of these tests treats sound.
@@ -76,6 +81,66 @@ def test_segments_have_their_times_and_texts(dragoman, talk_model, client, talks
     assert text.text == answer["text"] + "\n"
     transcript = sent(client, talks[0].read_bytes(), route="transcriptions", response_format="verbose_json").json()
     assert (transcript["task"], transcript["language"]) == ("transcribe", "en")
+
+
+@pytest.fixture(scope="module")
+def ears(tmp_path_factory):
+    """An untrained recogniser whose outputs begin with the language, English or French."""
+    tokenizer = small.tokenizer(["abc def"], ("de", "en", "fr"))
+    torch.manual_seed(2)
+    model = small.translator(tokenizer, embeddings={"speech": small.speech_embedding()})
+    output = small.text(tokenizer, "source", prefix=["<s>", "<{source_language}>"])
+    options = {"output": output, "output_name": "transcript", "start_symbols": 2, "source_languages": ["en", "fr"]}
+    folder = tmp_path_factory.mktemp("ears") / "model"
+    small.system(tokenizer, model, inputs={"speech": SpeechField()}, **options).save(folder)
+    return folder
+
+
+def test_each_segment_has_its_own_language(dragoman, served, ears, talks, monkeypatch):
+    """Languages are given to segments by their length, in place of the model's own choice."""
+
+    def shares(self, system, batch):
+        seconds = batch["speech"].lengths / 16000
+        return [{"en": 0.9, "fr": 0.1} if one > 0.7 else {"en": 0.2, "fr": 0.8} for one in seconds.tolist()]
+
+    monkeypatch.setattr(HeardLanguages, "probabilities", shares)
+    with served([f"ears={ears}"]) as client:
+        ask = partial(sent, client, route="transcriptions", model="ears", response_format="verbose_json")
+        answers = [ask(talk.read_bytes(), language="auto").json() for talk in talks]
+        named = {code: [ask(talk.read_bytes(), language=code).json() for talk in talks] for code in ("en", "fr")}
+        codes = [[segment["source_language"] for segment in one["segments"]] for one in answers]
+        assert codes[0] == ["fr"] and codes[3] == ["en"] and {"en", "fr"} == {*codes[1]}
+        for number, (answer, own) in enumerate(zip(answers, codes, strict=True)):
+            texts = [one["text"] for one in answer["segments"]]
+            assert texts == [named[code][number]["segments"][n]["text"] for n, code in enumerate(own)]
+            assert answer["language"] in own and "source_language" not in str(named["en"][number])
+        whole = by_command(dragoman, ears, "--from", "auto", "--format", "text", *talks).splitlines()
+        assert [line.split("\t")[-1] for line in whole] == [answer["text"] for answer in answers]
+        streamed = told(ask(talks[1].read_bytes(), response_format="json", language="auto", stream="true"))
+        assert streamed[-1]["text"] == answers[1]["text"]
+
+
+def test_an_unknown_language_of_sound_is_said(served, ears, talks, monkeypatch):
+    monkeypatch.setattr(HeardLanguages, "probabilities", lambda *_: [{"en": 0.4, "fr": 0.3, "de": 0.3}])
+    with served([f"ears={ears}"]) as client:
+        ask = partial(sent, client, talks[0].read_bytes(), route="transcriptions", model="ears")
+        answer = ask(language="auto")
+        said = "file at 0.00 s: the language is unknown (en is likely by 0.40;"
+        assert answer.status_code == 400 and answer.json()["error"]["message"].startswith(said)
+        assert ask(language="auto:fr").json() == ask(language="fr").json() != ask(language="en").json()
+        assert "source language 'de' is unknown" in ask(language="auto:de").json()["error"]["message"]
+        with client.websocket_connect("/v1/realtime?model=ears&language=auto") as socket:
+            socket.receive_json()
+            sound = base64.b64encode(bytes(4800)).decode()
+            socket.send_json({"type": "input_audio_buffer.append", "audio": sound})
+            message = socket.receive_json()["error"]["message"]
+        assert message == "the language of live speech has to be named: it is not found out"
+
+
+def test_a_model_that_cannot_tell_the_language_says_so(client, talks):
+    answer = sent(client, talks[0].read_bytes(), language="auto")
+    said = "talks: source language auto: outputs of this model do not begin with the language that is heard"
+    assert answer.status_code == 400 and answer.json()["error"]["message"] == said
 
 
 def test_other_formats_of_sound_are_read_and_what_changes_nothing_is_taken(client, talks):

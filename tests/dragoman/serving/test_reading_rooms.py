@@ -177,7 +177,7 @@ def test_a_room_is_left_even_if_the_model_fails(client, monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(LiveTalk, "hear", fail)
+    monkeypatch.setattr(LiveTalk, "turns", fail)
     with client.websocket_connect(f"{TRANSLATIONS}?language=en&room=new&languages=de") as socket:
         [created] = until(socket, "session.created")
         address = created["session"]["room"]["address"]

@@ -3,6 +3,8 @@
 import base64
 import json
 import re
+import time
+from contextlib import ExitStack
 from functools import partial
 
 import numpy as np
@@ -13,6 +15,7 @@ from starlette.websockets import WebSocketDisconnect
 from torchaudio.functional import resample
 
 import dragoman
+from dragoman.serving import served as models_served
 from dragoman.serving.arriving import ArrivingSound
 from dragoman.serving.live import Running
 from dragoman.shared.errors import DataError
@@ -138,6 +141,32 @@ def test_speakers_at_once_get_their_own_words(client, talk_model):
     assert found == [" ".join(streamed(talk_model, data)) for data in sounds] and len(set(found)) > 1
 
 
+def test_speakers_who_wait_share_a_batch(served, talk_model, monkeypatch):
+    """The first batch is held up until the chunks of all others wait."""
+    sounds = [pcm(0.5 + 0.1 * number, number) for number in range(4)]
+    work, batches, waiting = models_served._answered, [], []
+
+    def held(machine, batch_size, how, rows):
+        batches.append(len(rows))
+        until = time.monotonic() + 60
+        while len(batches) == 1 and batches[0] + waiting[0].waiting < 4:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        return work(machine, batch_size, how, rows)
+
+    monkeypatch.setattr(models_served, "_answered", held)
+    with served() as client:
+        waiting.append(client.app.state.models.served["talks"].batcher)
+        with ExitStack() as open:
+            sockets = [open.enter_context(client.websocket_connect(f"{TRANSLATIONS}?language=en")) for _ in sounds]
+            for socket, data in zip(sockets, sounds, strict=True):
+                append(socket, data)
+            for socket in sockets:
+                socket.send_json({"type": "session.close"})
+            found = [deltas(until(socket, "session.closed")) for socket in sockets]
+    assert found == [" ".join(streamed(talk_model, data)) for data in sounds] and sum(batches[:2]) >= 4
+
+
 def test_each_sentence_of_a_transcription_is_an_item(client, talk_model):
     data = pcm(0.9) + SILENCE + pcm(0.6, 1)
     sentences = streamed(talk_model, data, writes="transcript")
@@ -254,7 +283,7 @@ def test_what_fails_in_the_model_ends_the_session_with_an_error(client, monkeypa
     def fail(*_, **__):
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(LiveTalk, "hear", fail)
+    monkeypatch.setattr(LiveTalk, "turns", fail)
     with client.websocket_connect(f"{TRANSLATIONS}?language=en") as socket:
         until(socket, "session.created")
         append(socket, pcm(0.5))

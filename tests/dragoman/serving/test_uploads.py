@@ -2,13 +2,14 @@
 
 import io
 import os
+import signal
 import time
 
 import numpy as np
 import pytest
 import soundfile
 
-from dragoman.serving.uploads import MEMORY, Decoder, TooLongError, rewrite
+from dragoman.serving.uploads import MEMORY, Decoder, KilledError, TooLongError, rewrite
 from dragoman.shared.errors import DataError
 from dragoman.shared.sound.audio import read_audio
 from tests.dragoman.serving.test_openai import sent
@@ -50,6 +51,18 @@ def test_what_ends_the_process_is_one_uploads_fault(decoder):
         decoder.run(time.sleep, 30)
     decoder._seconds = 60.0
     assert decoder.run(os.getpid) != first
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [("SIGSEGV", DataError), ("SIGABRT", DataError), ("SIGKILL", KilledError), ("SIGTERM", KilledError)],
+)
+def test_who_ends_the_process_is_told_by_the_signal(decoder, number, error):
+    """A broken file may crash a library; only somebody outside sends the others."""
+    said = "the file could not be read: the process that read it ended"
+    with pytest.raises(error, match=f"^{said}$"):
+        decoder.run(signal.raise_signal, getattr(signal, number))
+    assert decoder.run(abs, -2) == 2
 
 
 @pytest.mark.slow

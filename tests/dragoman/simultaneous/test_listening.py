@@ -15,7 +15,7 @@ from dragoman.shared.batch import Batch
 from dragoman.shared.generator import next_scores
 from dragoman.shared.padded import Padded
 from dragoman.shared.sound.audio import SAMPLE_RATE
-from dragoman.simultaneous.listening import EncodesOnce, Guess, Listener
+from dragoman.simultaneous.listening import Encoded, Guess, Listener
 from dragoman.simultaneous.live_talk import LiveTalk, listen
 from dragoman.simultaneous.policies import AlignAtt, Hold, LocalAgreement, WaitK
 from tests.small import GOLDEN, refuses
@@ -35,7 +35,7 @@ def test_scores_of_combined_models_are_not_normalised_again_behind_a_wrapper():
         def scores(self, logits):
             return logits
 
-    found, _ = next_scores(EncodesOnce(Combined()), torch.zeros(1, 1), {})
+    found, _ = next_scores(Encoded(Combined(), None), torch.zeros(1, 1), {})
     assert found.tolist() == [[-1.0, -2.0]]  # their probabilities need not sum up to 1
 
 
@@ -250,7 +250,7 @@ def test_sound_is_encoded_once_a_chunk(system):
         texts = [listener.hear(noise(0.4), last=last).text for last in (False, False, True)]
     assert len(calls) == 3 and any(texts)
     again = Listener(system, AlignAtt(frames=1), search=GreedySearch(rules=SHORT))
-    again._generator = None
+    again.plain = False
     assert [again.hear(noise(0.4), last=last).text for last in (False, False, True)] == texts
 
 
@@ -262,7 +262,7 @@ def test_an_end_that_brings_no_sound_is_not_encoded_again(system):
         found = [listener.hear(noise(0.4)), listener.hear(noise(0.3, seed=2)), listener.hear(noise(0), last=True)]
     assert [len(batch["speech"].values[0]) for batch in calls] == [6400, 11200]
     again = Listener(system, LocalAgreement(), search=GreedySearch(rules=SHORT))
-    again._generator = None
+    again.plain = False
     expected = [again.hear(noise(0.4)), again.hear(noise(0.3, seed=2)), again.hear(noise(0), last=True)]
     assert [one.text for one in found] == [one.text for one in expected] and any(one.text for one in found)
 
@@ -324,13 +324,13 @@ def test_a_sentence_waits_for_the_translation_of_the_one_before(scripted, monkey
 def test_a_sentence_is_shown_from_its_first_sound_to_its_last(system, monkeypatch):
     """Of 0.5 s of silence, 0.5 s of noise and 0.5 s of silence, the noise is heard, with margins."""
     listeners = []
-    whole = Listener.hear
+    whole = Listener.take
 
-    def hear(self, waveform, **options):
+    def take(self, *given):
         listeners.append(self)
-        return whole(self, waveform, **options)
+        return whole(self, *given)
 
-    monkeypatch.setattr(Listener, "hear", hear)
+    monkeypatch.setattr(Listener, "take", take)
     voice = noise(0.5)
     sound = torch.cat([torch.zeros(8000), voice, torch.zeros(8000)])
     search = GreedySearch(rules=SHORT)

@@ -11,6 +11,7 @@ from dragoman import DataError, GreedySearch, Manifest, Rules, UsageError
 from dragoman.shared.evaluation.outputs import Outputs
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
+from dragoman.simultaneous import live_talk
 from dragoman.simultaneous.listening import Emission, Listener
 from dragoman.simultaneous.policies import Hold, WaitK
 from dragoman.simultaneous.simulating import Simulate
@@ -96,12 +97,12 @@ def hears(monkeypatch):
     """Let the first chunk of each sentence write its first word, the last one the others, with none of them slow."""
     numbers = count()
 
-    def hear(self, waveform, *, last=False, arrived=None):
-        self.chunks += 1
-        text = "eins" if self.chunks == 1 else f" x {next(numbers)}" if last else ""
-        return Emission(text, arrived, arrived + 0.125, last)
+    def heard(turn):
+        turn.listener.chunks += 1
+        text = "eins" if turn.listener.chunks == 1 else f" x {next(numbers)}" if turn.last else ""
+        return Emission(text, turn.arrived, turn.arrived + 0.125, turn.last, *turn.span)
 
-    monkeypatch.setattr(Listener, "hear", hear)
+    monkeypatch.setattr(live_talk, "heard", heard)
 
 
 def test_talks_are_heard_whole_and_cut_to_their_rows(speech_model, talks, tmp_path, monkeypatch):

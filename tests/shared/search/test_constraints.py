@@ -1,5 +1,7 @@
 """Outputs that end at the limit of length: cut where the model would have gone on, and only there."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -67,11 +69,11 @@ def test_the_limit_of_the_source_and_of_the_model_cut_too(world, counting):
     assert [h[0].cut for h in found] == [True, False]
 
 
-def constraints(prefix, end=1, padding=0, beams=2, lengths=None, **settings):
+def constraints(prefix, generator=None, end=1, padding=0, beams=2, lengths=None, **settings):
     prefix = Padded.from_sequences([torch.tensor(row, dtype=torch.int64) for row in prefix])
     memory = Padded(torch.zeros(len(prefix), 3, 1), torch.tensor(lengths or [3] * len(prefix)))
     options = {"prefix": prefix, "beams": beams, "end": end, "padding": padding}
-    return Constraints(Rules(**settings), None, Encoding({"source": memory}), None, **options)
+    return Constraints(Rules(**settings), generator, Encoding({"source": memory}), None, **options)
 
 
 def allowed(found):
@@ -96,6 +98,16 @@ def test_start_symbols_are_consumed_at_once_but_the_last():
     three = constraints([[2, 3, 4, 5], [6, 7, 8]], start_symbols=3)
     assert three.primed.values.tolist() == [[2, 3], [6, 7]] and three.primed.lengths.tolist() == [2, 2]
     assert three.first.tolist() == [4, 8]
+
+
+def test_a_whole_prefix_is_consumed_at_once_but_its_last_symbol():
+    """Bans see padding in front of shorter ones."""
+    openings = []
+    ban = SimpleNamespace(begin=openings.append)
+    found = constraints([[2, 3, 4], [6], [7, 8]], generator=SimpleNamespace(ragged=True), whole_prefix=True, bans=[ban])
+    assert [row.tolist() for row in found.primed.rows()] == [[2, 3], [], [7]] and found.first.tolist() == [4, 6, 8]
+    assert openings[0].start.tolist() == [[2, 3, 4], [0, 0, 6], [0, 7, 8]]
+    refuses(UsageError, "a SimpleNamespace takes no", constraints, [[2, 3], [4]], SimpleNamespace(), whole_prefix=True)
 
 
 def test_forced_tokens_alone_are_allowed_where_there_are_some():

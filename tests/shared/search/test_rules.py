@@ -21,7 +21,8 @@ def memory(*lengths):
 
 
 def longest(memories, generator=None, **settings):
-    return Rules(**settings).longest(Encoding(memories), generator).tolist()
+    rules, encoding = Rules(**settings), Encoding(memories)
+    return rules.longest(encoding, generator, torch.full((len(encoding),), rules.start_symbols)).tolist()
 
 
 def test_the_longest_memory_of_each_sentence_counts():
@@ -69,7 +70,7 @@ def test_rules_at_the_ends_of_their_ranges():
     Rules(minimum_length=4, maximum_length=4)
     rules = Rules()
     assert (rules.ratio, rules.extra, rules.maximum, rules.minimum) == (0.0, 250, 1000, 1)
-    assert (rules.start_symbols, rules.bans, rules.forced_free) == (1, [], False)
+    assert (rules.start_symbols, rules.bans, rules.forced_free, rules.whole_prefix) == (1, [], False, False)
 
 
 @pytest.mark.parametrize("name", ["own/mt", "own/mt_small", "text/mt", "mustc/mt", "covost2/mt", "iwslt14/mt"])
@@ -96,5 +97,5 @@ def test_lengths_that_no_whole_number_holds():
 
 def test_without_memories_what_is_allowed_in_any_case_counts():
     encoding = Encoding({}, {"logits": memory(3, 4, 5)})
-    found = Rules(maximum_length_ratio=2.0, maximum_length_extra=6).longest(encoding, None)
+    found = Rules(maximum_length_ratio=2.0, maximum_length_extra=6).longest(encoding, None, torch.ones(3))
     assert found.tolist() == [6, 6, 6] and found.dtype == torch.int64
