@@ -214,10 +214,11 @@ class Manifest:
         position = self._reader.schema.get_field_index(self.stored_name(name))
         kind = self._reader.schema.field(position).type
         chunks = [self._batch(number).column(position) for number in range(self._reader.num_record_batches)]
-        values = pa.chunked_array(chunks, type=kind)
         if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+            values = pa.chunked_array(chunks, type=kind)
             return values if self._indices is None else pc.take(values, pa.array(self._indices))
-        numbers = values.to_numpy()
+        # By numpy: Arrow keeps the memory of what it has put together.
+        numbers = np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in chunks])
         return numbers if self._indices is None else numbers[self._indices]
 
     def select(self, indices: Sequence[int] | np.ndarray) -> Manifest:
