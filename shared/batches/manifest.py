@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from dragoman.shared.errors import DataError
 from dragoman.shared.machine.files import replaced_file
 from dragoman.shared.machine.nesting import from_json
+from dragoman.shared.machine.remote import local_copy, on_disk, uri_of
 
 Row = dict[str, Any]
 
@@ -73,12 +74,13 @@ class Manifest:
 
     @classmethod
     def open(cls, path: str | Path) -> Manifest:
-        """Open a manifest; nothing but its footer is read.
+        """Open a manifest; nothing but its footer is read. One that is given by URI is copied to this machine.
 
         Raises:
             DataError: if the file is missing, is not a manifest, is cut off, or lacks a column.
         """
-        path = Path(path)
+        uri = uri_of(path)
+        path = Path(on_disk(path)) if uri is None else local_copy(uri)
         try:
             reader = pa.ipc.open_file(pa.memory_map(os.fsencode(path)))
             _, metadata = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
