@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class Stamp(NamedTuple):
-    """What tells an object from another of the same name: its size in bytes, and its entity tag or time."""
+    """The mark by which an object is told from another one of its name: its size in bytes, and its tag or time."""
 
     size: int
     tag: str
