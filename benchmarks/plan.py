@@ -1,9 +1,11 @@
 """Costs of planning at 1e5, 1e6 and 1e7 rows, and the share of padding in the batches.
 
-    python benchmarks/plan.py [--rows 100000 1000000 10000000] [--json FILE]
+    python benchmarks/plan.py [--rows 100000 1000000 10000000] [--processes 1] [--json FILE]
 
-Each size is measured in a process of its own: opening the manifest (seconds, private memory), counting and filtering
-its rows with the token counts of a sidecar, planning an epoch, and the memory that tables and plan take in the end.
+Each size is measured in processes of its own, which train together: seconds of opening the manifest, of counting and
+filtering its rows with the token counts of a sidecar, of planning an epoch, and of all that a start does, the lines of
+the log included; and the memory that belongs to a process alone, beside that of Python, torch and Arrow: the most at
+any time, and in the end, of the process that has most. Tables and plans of a million rows and more are mapped.
 Manifest and sidecars are written by this program, column by column, with rows of these lengths:
 
     seconds      log-normal (median 4.7, sigma 0.7), cut to [0.5, 30]; the mean is 5.9, that of MuST-C v1 En-De 6.1
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,8 +32,9 @@ import numpy as np
 import pyarrow as pa
 
 from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.manifest import BATCH_ROWS, COLUMNS, Manifest
-from dragoman.shared.batches.plan import Pass, Plan, cut
+from dragoman.shared.batches.plan import Pass, cut
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.batches.stream import Budget, Stream
 from dragoman.shared.text.piece_model import train_sentencepiece
@@ -79,16 +83,13 @@ def write(folder: Path, rows: int) -> None:
             writer.write_table(table)
 
 
-def private() -> float:
-    """Return the MB of memory that belong to this process alone (anonymous pages)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line.split()[1] for line in lines if line.startswith("RssAnon"))) / 1024
-
-
-def peak() -> float:
-    """Return the most MB that were in memory at a time, mapped files included."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) / 1024
+def private(process: int | str = "self") -> float:
+    """Return the MB of memory that belong to a process alone (anonymous pages), 0 for one that has ended."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return int(next((line.split()[1] for line in lines if line.startswith("RssAnon")), 0)) / 1024
 
 
 def streams(folder: Path) -> list[Stream]:
@@ -111,36 +112,38 @@ def naive(stream: Stream, order: np.ndarray) -> Pass:
     return Pass(order, np.zeros_like(order), cut(table.capacities[order], np.zeros(len(order), dtype=np.int32)))
 
 
-def measure(folder: Path, number: int) -> dict[str, object]:
+def measure(folder: Path, number: int, rank: int, world: int) -> dict[str, object]:
     """Measure in this process, with the first stream (speech) or the second (text)."""
     stream = streams(folder)[number]
-    before, clock = private(), time.perf_counter()
+    before, start, start_cpu = private(), time.perf_counter(), time.process_time()
     Manifest.open(folder / "train.arrow")
-    opened, open_mb = time.perf_counter() - clock, private() - before
+    opened = time.perf_counter() - start
+    loader = Loader(streams=[stream], seed=1, rank=rank, world=world, planned=8, mapped_in=folder / "plans")
     clock = time.perf_counter()
     table = stream.table
     counted = time.perf_counter() - clock
-    table_mb = private() - before
     clock, cpu = time.perf_counter(), time.process_time()
-    plan = Plan([stream], seed=1, epoch=1, world=8)
+    plan = loader.plan(0)
     planned = time.perf_counter() - clock
     planned_cpu = time.process_time() - cpu
+    loader.report()
     result: dict[str, object] = {
         "stream": stream.name,
-        "rows": table.lengths.shape[1],
+        "rows": len(table.capacities),
         "open_s": round(opened, 3),
-        "open_private_mb": round(open_mb, 1),
         "table_s": round(counted, 2),
-        "table_private_mb": round(table_mb),
         "plan_s": round(planned, 2),
         "plan_cpu_s": round(planned_cpu, 2),
+        "start_s": round(time.perf_counter() - start, 2),
+        "start_cpu_s": round(time.process_time() - start_cpu, 2),
+        "before_mb": round(before),
+        "private_mb": round(private() - before),
         "plan_mb": round(plan.nbytes / 2**20),
-        "peak_mb": round(peak()),
         "steps": len(plan),
         "padding": rounded(plan.passes[0][0].padding(table.lengths, table.lengths)),
     }
-    rows = np.random.default_rng(0).permutation(table.lengths.shape[1]).astype(np.int32)
-    if len(rows) <= 1_000_000:
+    rows = np.random.default_rng(0).permutation(len(table.capacities)).astype(np.int32)
+    if len(rows) <= 250_000 and rank == 0:
         result["padding_random"] = rounded(naive(stream, rows).padding(table.lengths, table.lengths))
         one = rows[np.argsort(table.lengths[0][rows], kind="stable")]
         result["padding_one_field"] = rounded(naive(stream, one).padding(table.lengths, table.lengths))
@@ -152,40 +155,63 @@ def rounded(shares: np.ndarray) -> list[float]:
     return [round(100 * float(share), 1) for share in shares]
 
 
+def together(folder: Path, stream: int, processes: int) -> dict[str, object]:
+    """Measure in several processes at once; return the largest of what each has found, and the most memory of one."""
+    shutil.rmtree(folder / "plans", ignore_errors=True)
+    command = [sys.executable, __file__, "--measure", str(folder), "--stream", str(stream)]
+    command += ["--processes", str(processes), "--rank"]
+    started = [
+        subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for rank in range(processes)
+    ]
+    most = [0.0] * processes
+    while any(one.poll() is None for one in started):
+        most = [max(before, private(one.pid)) for before, one in zip(most, started, strict=True)]
+        time.sleep(0.005)
+    found = []
+    for one in started:
+        output, errors = one.communicate()
+        if one.returncode:
+            sys.exit(errors)
+        found.append(json.loads(output))
+    result = {name: max(one[name] for one in found if name in one) for name in found[0]}
+    before = int(result.pop("before_mb"))
+    return result | {"processes": processes, "peak_mb": round(max(most)) - before}
+
+
 def main() -> None:
     """Measure each size in a process, print a table, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 250_000, 1_000_000, 10_000_000])
+    parser.add_argument("--processes", type=int, default=1, help="that start together on this machine, at most 8")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--stream", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--rank", type=int, default=0, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
-        print(json.dumps(measure(arguments.measure, arguments.stream)))
+        print(json.dumps(measure(arguments.measure, arguments.stream, arguments.rank, arguments.processes)))
         return
     results = []
     names = [
         "stream",
         "rows",
+        "processes",
         "open_s",
-        "open_private_mb",
         "table_s",
-        "table_private_mb",
         "plan_s",
         "plan_cpu_s",
+        "start_s",
+        "start_cpu_s",
         "plan_mb",
     ]
-    names += ["peak_mb", "steps", "padding", "padding_one_field", "padding_random"]
+    names += ["private_mb", "peak_mb", "steps", "padding", "padding_one_field", "padding_random"]
     print("  ".join(f"{name:>12}" for name in names), flush=True)
     for rows in arguments.rows:
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder), rows)
             for stream in (0, 1):
-                command = [sys.executable, __file__, "--measure", folder, "--stream", str(stream)]
-                done = subprocess.run(command, capture_output=True, text=True)
-                if done.returncode:
-                    sys.exit(done.stderr)
-                results.append(json.loads(done.stdout))
+                results.append(together(Path(folder), stream, arguments.processes))
                 print(
                     "  ".join(f"{shown(results[-1].get(name, '')):>{max(12, len(name))}}" for name in names), flush=True
                 )

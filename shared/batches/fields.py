@@ -58,7 +58,7 @@ class Field(Protocol):
         ...
 
     def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
-        """Return the lengths of all rows, int64, -1 where the row lacks what is needed; ``folder`` may keep counts."""
+        """Return the lengths of all rows, integers, -1 where one lacks what is needed; ``folder`` may keep counts."""
         ...
 
     def evaluating(self) -> Field:
@@ -261,7 +261,8 @@ class TextField(Described):
 
     def _framed(self, counts: np.ndarray) -> np.ndarray:
         """Return the numbers of ids of texts with so many pieces, -1 where there is no text."""
-        read = counts if self.maximum_pieces is None else np.minimum(counts, self.maximum_pieces)
+        most = self.maximum_pieces
+        read = counts if most is None else np.minimum(counts, min(most, np.iinfo(counts.dtype).max))
         return np.where(counts < 0, -1, read + self.overhead)
 
     def _count(self, texts: Sequence[str | None], languages: Sequence[str | None]) -> np.ndarray:

@@ -9,20 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.remote import local_copy, on_disk, remote_matches, uri_of
 
 
 def find_manifests(patterns: Sequence[str | Path]) -> list[Path]:
     """Return the manifests that paths and patterns (``manifests/*-en/train.arrow``) name, each once, sorted by pattern.
 
+    Those that URIs name are copied to this machine (see shared/machine/remote.py).
+
     Raises:
-        DataError: if a path does not exist or a pattern matches nothing.
+        DataError: if a path does not exist, a pattern matches nothing, or something cannot be copied.
     """
     paths: list[Path] = []
-    for pattern in map(str, patterns):
-        # A name may hold what is special in patterns, such as brackets.
-        matching = [Path(pattern)] if os.path.isfile(pattern) else [Path(name) for name in sorted(glob.glob(pattern))]
+    for pattern in map(on_disk, patterns):
+        uri = uri_of(pattern)
+        if uri is not None:
+            matching = [local_copy(match) for match in remote_matches(uri)]
+        elif os.path.isfile(pattern):  # a name may hold what is special in patterns, such as brackets
+            matching = [Path(pattern)]
+        else:
+            matching = [Path(name) for name in sorted(glob.glob(pattern))]
         if not matching:
-            raise DataError(f"{pattern}: there is no such manifest")
+            raise DataError(f"{uri or pattern}: there is no such manifest")
         paths += [path for path in matching if path not in paths]
     return paths
 

@@ -36,10 +36,10 @@ def kept_counts(
         folder: where sidecars of read-only corpora go.
 
     Returns:
-        (rows,) int64.
+        (rows,) integers; those of a sidecar are mapped, and take no memory.
     """
     if len(manifest) < SMALLEST_KEPT or Manifest.open(manifest.path).fingerprint != manifest.fingerprint:
-        return count().astype(np.int64)
+        return count()
     stored = re.sub(r"[^A-Za-z0-9_]", "_", manifest.stored_name(column))
     name = f".lengths-{key}-{stored}-{manifest.fingerprint[:16]}.arrow"
     beside = manifest.path.parent
@@ -48,7 +48,7 @@ def kept_counts(
             kept = _read(place / name, len(manifest))
             if kept is not None:
                 return kept
-    counts = count().astype(np.int64)
+    counts = count()
     place = beside if os.access(beside, os.W_OK) else folder
     if place is None:
         logging.getLogger("dragoman").warning(
@@ -62,12 +62,11 @@ def kept_counts(
 def _read(path: Path, rows: int) -> np.ndarray | None:
     """Return the counts of a sidecar, None for one that is damaged or of another number of rows."""
     try:
-        with pa.memory_map(os.fsencode(path)) as source:
-            column = pa.ipc.open_file(source).read_all()["length"]
-            column.validate(full=True)
-            if not pa.types.is_integer(column.type) or column.null_count:
-                raise pa.ArrowInvalid(f"counts are expected, not {column.type} with {column.null_count} nulls")
-            counts = column.to_numpy().astype(np.int64)
+        column = pa.ipc.open_file(pa.memory_map(os.fsencode(path))).read_all()["length"]
+        column.validate(full=True)
+        if not pa.types.is_integer(column.type) or column.null_count:
+            raise pa.ArrowInvalid(f"counts are expected, not {column.type} with {column.null_count} nulls")
+        counts = column.to_numpy()
     except (pa.ArrowInvalid, OSError, KeyError) as error:
         reason = shortened(str(error).splitlines()[0], 200)
         logging.getLogger("dragoman").warning("%s: unreadable, counting again (%s)", path, reason)

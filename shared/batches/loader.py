@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from dragoman.shared.batches.randomness import generator
 from dragoman.shared.batches.stream import Budget, Stream, field_lengths
 from dragoman.shared.batches.workers import Feed, data_loader, signals_held_back
 from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.files import discard_folder
 from dragoman.shared.machine.memory import check_workers
 from dragoman.shared.padded import Padded
 
@@ -50,6 +52,8 @@ class Loader:
             length; None: plan a batch for each process, and cut none. What stands in a step then depends neither on the
             number of processes nor on that of passes.
         pin_memory: put batches where a GPU copies from without waiting.
+        mapped_in: a folder that all processes see, and that is empty when the first of them gets here: tables and plans
+            of large streams are written there once, and mapped. Default: each process has its own.
 
     Raises:
         UsageError: if there is no stream, two have the same name, or a number is out of its range.
@@ -66,6 +70,7 @@ class Loader:
         planned: int | None = None,
         passes: int | None = None,
         pin_memory: bool = False,
+        mapped_in: Path | None = None,
     ) -> None:
         names = [stream.name for stream in streams]
         if not streams or len(set(names)) < len(names):
@@ -77,6 +82,9 @@ class Loader:
         if planned % world and not passes:
             raise UsageError(f"batches planned for {planned} processes cannot be shared among {world}")
         self.streams = list(streams)
+        for stream in self.streams:
+            stream.mapped_in = mapped_in
+        self.mapped_in = mapped_in
         self.seed = seed
         self.workers = workers
         self.ranks = range(1) if passes else range(rank, planned, world)
@@ -99,8 +107,13 @@ class Loader:
     def plan(self, epoch: int) -> Plan:
         """Return the plan of an epoch; the last one asked for is kept."""
         if self._plan is None or self._plan[0] != epoch:
-            plan = Plan(self.streams, seed=self.seed, epoch=epoch, world=self.planned, even=self.passes is not None)
+            self._plan = None  # its memory is wanted
+            even = self.passes is not None
+            folder = None if self.mapped_in is None else self.mapped_in / f"epoch-{epoch}"
+            plan = Plan(self.streams, seed=self.seed, epoch=epoch, world=self.planned, even=even, folder=folder)
             self._plan = (epoch, plan)
+            if self.mapped_in is not None:  # other processes may be an epoch behind, but no more
+                discard_folder(self.mapped_in / f"epoch-{epoch - 2}")
         return self._plan[1]
 
     def length(self, epoch: int) -> int:

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from dragoman.shared.errors import DataError
 from dragoman.shared.machine.files import replaced_file
 from dragoman.shared.machine.nesting import from_json
+from dragoman.shared.machine.remote import local_copy, on_disk, uri_of
 
 Row = dict[str, Any]
 
@@ -73,12 +74,13 @@ class Manifest:
 
     @classmethod
     def open(cls, path: str | Path) -> Manifest:
-        """Open a manifest; nothing but its footer is read.
+        """Open a manifest; nothing but its footer is read. One that is given by URI is copied to this machine.
 
         Raises:
             DataError: if the file is missing, is not a manifest, is cut off, or lacks a column.
         """
-        path = Path(path)
+        uri = uri_of(path)
+        path = Path(on_disk(path)) if uri is None else local_copy(uri)
         try:
             reader = pa.ipc.open_file(pa.memory_map(os.fsencode(path)))
             _, metadata = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
@@ -214,10 +216,11 @@ class Manifest:
         position = self._reader.schema.get_field_index(self.stored_name(name))
         kind = self._reader.schema.field(position).type
         chunks = [self._batch(number).column(position) for number in range(self._reader.num_record_batches)]
-        values = pa.chunked_array(chunks, type=kind)
         if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+            values = pa.chunked_array(chunks, type=kind)
             return values if self._indices is None else pc.take(values, pa.array(self._indices))
-        numbers = values.to_numpy()
+        # By numpy: Arrow keeps the memory of what it has put together.
+        numbers = np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in chunks])
         return numbers if self._indices is None else numbers[self._indices]
 
     def select(self, indices: Sequence[int] | np.ndarray) -> Manifest:

@@ -8,12 +8,15 @@ Legend: F fields, R rows.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from dragoman.shared.batches.grid import rounded_down
+from dragoman.shared.batches.mapped import blocks, is_large, mapped
 from dragoman.shared.batches.randomness import generator
 from dragoman.shared.batches.stream import Stream
 from dragoman.shared.errors import DataError
@@ -110,6 +113,7 @@ class Plan:
         rank: whose steps.
         world: number of ranks.
         even: whether the rests of a pass are shared with the batches before them (see :func:`evened`).
+        folder: where large passes of this epoch are written once for all processes (see shared/batches/mapped.py).
 
     Attributes:
         passes: by stream, the passes that the epoch's batches are from.
@@ -119,21 +123,33 @@ class Plan:
     """
 
     def __init__(
-        self, streams: Sequence[Stream], *, seed: int, epoch: int, rank: int = 0, world: int = 1, even: bool = False
+        self,
+        streams: Sequence[Stream],
+        *,
+        seed: int,
+        epoch: int,
+        rank: int = 0,
+        world: int = 1,
+        even: bool = False,
+        folder: Path | None = None,
     ) -> None:
         self._rank = rank
         self._world = world
         main = streams[0]
-        self.passes = [[plan_pass(main, seed=seed, number=epoch, world=world, even=even)]]
+
+        def planned(stream: Stream, number: int) -> Pass:
+            return plan_pass(stream, seed=seed, number=number, world=world, even=even, folder=folder)
+
+        self.passes = [[planned(main, epoch)]]
         counts, begins = [len(self.passes[0][0]) // world], [0]
         for stream in streams[1:]:
             share = stream.weight / main.weight
             done, through = divmod(epoch * share * estimated_batches(main) / estimated_batches(stream), 1)
-            drawn = [plan_pass(stream, seed=seed, number=int(done), world=world, even=even)]
+            drawn = [planned(stream, int(done))]
             counts.append(round(counts[0] * share))
             begins.append(int(round(through * len(drawn[0]), 6)) // world)
             while sum(map(len, drawn)) // world < begins[-1] + counts[-1]:
-                drawn.append(plan_pass(stream, seed=seed, number=int(done) + len(drawn), world=world, even=even))
+                drawn.append(planned(stream, int(done) + len(drawn)))
             self.passes.append(drawn)
         times = [(np.arange(count) + 0.5) / stream.weight for count, stream in zip(counts, streams, strict=True)]
         order = np.argsort(np.concatenate(times), kind="stable")
@@ -170,20 +186,43 @@ class Plan:
         return passes + self._stream.nbytes + self._within.nbytes
 
 
-def plan_pass(stream: Stream, *, seed: int, number: int, world: int = 1, even: bool = False) -> Pass:
+def plan_pass(
+    stream: Stream, *, seed: int, number: int, world: int = 1, even: bool = False, folder: Path | None = None
+) -> Pass:
     """Plan a pass, before which came ``number``: draw rows, bucket them by length, cut batches, shuffle the batches.
+
+    Args:
+        stream: whose rows.
+        seed: of the run.
+        number: of the pass.
+        world: the number of batches is a multiple of this.
+        even: see :func:`evened`.
+        folder: where a large pass is written once for all processes; None computes it in each.
 
     Raises:
         DataError: if there are fewer rows than ranks.
     """
+    if folder is None or not is_large(len(stream.table.capacities)):
+        return _planned(stream, seed, number, world, even)
+    name = hashlib.blake2b(repr((stream.name, seed, number, world, even)).encode(), digest_size=8).hexdigest()
+    arrays, _ = mapped(folder, name, lambda: (vars(_planned(stream, seed, number, world, even)), None))
+    return Pass(**arrays)
+
+
+def _planned(stream: Stream, seed: int, number: int, world: int, even: bool) -> Pass:
     table = stream.table
     rows, copies = draw(table.kept, stream.shares(), number, (seed, stream.name))
     rng = generator(seed, number, stream.name, "plan")
     order = bucketed(stream, rows, rng)
-    rows, copies = rows[order], copies[order]
-    batches = cut(table.capacities[rows], table.groups[rows], stream.budget.grid)
+    rows = rows[order]
+    copies = copies[order]
+    del order
+    capacities = table.capacities[rows]
+    groups = table.groups[rows] if len(table.group_names) > 1 else np.broadcast_to(np.int32(0), len(rows))
+    batches = cut(capacities, groups, stream.budget.grid)
     if even:
-        batches = evened(batches, table.capacities[rows], table.groups[rows])
+        batches = evened(batches, capacities, groups)
+    del capacities, groups
     bounds = split(batches, world)
     if bounds is None:
         raise DataError(f"stream {stream.name!r} has {len(rows)} rows, too few for {world} processes")
@@ -215,13 +254,13 @@ def draw(
             whole = (end - begin) // len(part) if skipped == 0 else 0  # turns of which no order is needed
             if whole:
                 rows.append(np.tile(part, whole))
-                copies.append(np.repeat(np.arange(turn, turn + whole), len(part)))
+                copies.append(np.repeat(np.arange(turn, turn + whole, dtype=np.int32), len(part)))
             else:
                 some = generator(*key, index, turn, "draw").permutation(part)[skipped : skipped + end - begin]
                 rows.append(some)
-                copies.append(np.full(len(some), turn))
+                copies.append(np.full(len(some), turn, dtype=np.int32))
             begin += len(rows[-1])
-    return np.concatenate(rows).astype(np.int32), np.concatenate(copies).astype(np.int32)
+    return np.concatenate(rows).astype(np.int32, copy=False), np.concatenate(copies)
 
 
 def bucketed(stream: Stream, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -235,23 +274,29 @@ def bucketed(stream: Stream, rows: np.ndarray, rng: np.random.Generator) -> np.n
     is blurred, so that other rows meet.
     """
     table = stream.table
-    first, second, of_second = _shares(stream, rows)
-    share = np.where(of_second, second, first)
     # 1 / capacity is a row's part of a batch, so that their sum is the number of batches. Its root would be the number
     # of buckets if these were as wide as a batch is in the other direction; they are half as wide.
-    batches = (1 / table.capacities[rows]).sum() / len(table.group_names)
-    width = max(round(_spread(share, second - first) / batches**0.5 / 2, 6), np.log(NARROWEST))
-    bucket = np.floor(share / width + (shift := rng.random()))  # other borders in each epoch: other rows meet
-    # The middle of a bucket stands for the shares in it: only the length of the other field orders what is inside.
-    middle = (bucket + 0.5 - shift) * width
-    other = np.where(of_second, middle - first, second - middle)
-    other += width * BLUR * (rng.random(len(rows)) - 0.5)
-    np.negative(other, out=other, where=bucket % 2 == 1)  # up and down in turns: alike at the borders, too
-    box = bucket - bucket.min()
+    batches = sum((1 / table.capacities[rows[part]]).sum() for part in blocks(len(rows))) / len(table.group_names)
+    width = max(round(_spread(stream, rows) / batches**0.5 / 2, 6), np.log(NARROWEST))
+    shift = rng.random()  # other borders in each epoch: other rows meet
+    box, keys = np.empty(len(rows)), np.empty(len(rows))
+    for part in blocks(len(rows)):
+        first, second, of_second = _shares(stream, rows[part])
+        box[part] = bucket = np.floor(np.where(of_second, second, first) / width + shift)
+        # The middle of a bucket stands for the shares in it: only the length of the other field orders what is inside.
+        middle = (bucket + 0.5 - shift) * width
+        other = np.where(of_second, middle - first, second - middle)
+        other += width * BLUR * (rng.random(len(other)) - 0.5)
+        np.negative(other, out=other, where=bucket % 2 == 1)  # up and down in turns: alike at the borders, too
+        keys[part] = other
+    box -= box.min()
     if len(table.group_names) > 1:
         box += table.groups[rows] * (box.max() + 1)
     # One key for both: boxes are further apart than any two lengths, so that a single sort does.
-    return order_of(box * (2 * np.abs(other).max() + 1) + other)
+    box *= 2 * max(keys.max(), -keys.min()) + 1
+    keys += box
+    del box
+    return order_of(keys)
 
 
 def order_of(keys: np.ndarray) -> np.ndarray:
@@ -261,13 +306,15 @@ def order_of(keys: np.ndarray) -> np.ndarray:
     two being equal, every machine finds the same order.
     """
     bits = max(len(keys) - 1, 1).bit_length()
-    span = np.ptp(keys) or 1.0
-    packed = ((keys - keys.min()) * ((2.0 ** (63 - bits) - 1) / span)).astype(np.uint64)
-    packed <<= np.uint64(bits)
-    packed |= np.arange(len(keys), dtype=np.uint64)
+    low, span = keys.min(), np.ptp(keys) or 1.0
+    packed = np.empty(len(keys), dtype=np.uint64)
+    for part in blocks(len(keys)):
+        packed[part] = ((keys[part] - low) * ((2.0 ** (63 - bits) - 1) / span)).astype(np.uint64)
+        packed[part] <<= np.uint64(bits)
+        packed[part] |= np.arange(part.start, part.stop, dtype=np.uint64)
     packed.sort()
     packed &= np.uint64(2**bits - 1)
-    return packed.astype(np.int64)
+    return packed.view(np.int64)
 
 
 def _shares(stream: Stream, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -282,9 +329,23 @@ def _shares(stream: Stream, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
     return logs[0], logs[1], np.full(len(rows), limits[1] is not None)
 
 
-def _spread(first: np.ndarray, second: np.ndarray) -> float:
-    """Return the side of the square whose area is that of the parallelogram which the values would fill evenly."""
-    determinant = np.linalg.det(np.cov(first, second)) if len(first) > 1 else 0.0
+def _spread(stream: Stream, rows: np.ndarray) -> float:
+    """Return the side of the square whose area is that of the parallelogram which the rows would fill evenly.
+
+    Its axes are the share of the budget and the difference of the two fields. Covariances of blocks are put together
+    (Chan, Golub and LeVeque 1979, "Updating formulae and a pairwise algorithm").
+    """
+    count, mean, products = 0, np.zeros(2), np.zeros((2, 2))
+    for part in blocks(len(rows)):
+        first, second, of_second = _shares(stream, rows[part])
+        points = np.stack([np.where(of_second, second, first), second - first])
+        size, middle = points.shape[1], points.mean(axis=1)
+        points -= middle[:, None]
+        apart = middle - mean
+        products += points @ points.T + np.outer(apart, apart) * (count * size / (count + size))
+        mean += apart * (size / (count + size))
+        count += size
+    determinant = np.linalg.det(products * (1 / (count - 1))) if count > 1 else 0.0
     return float(np.sqrt(12 * np.sqrt(max(determinant, 0.0))))
 
 
@@ -351,5 +412,6 @@ def _shuffled(unshuffled: Pass, rng: np.random.Generator) -> Pass:
     order = rng.permutation(len(unshuffled))
     sizes = np.diff(unshuffled.bounds)[order]
     bounds = np.concatenate([[0], np.cumsum(sizes)])
-    index = np.arange(len(unshuffled.rows)) + np.repeat(unshuffled.bounds[:-1][order] - bounds[:-1], sizes)
+    index = np.arange(len(unshuffled.rows), dtype=np.int32)
+    index += np.repeat((unshuffled.bounds[:-1][order] - bounds[:-1]).astype(np.int32), sizes)
     return Pass(unshuffled.rows[index], unshuffled.copies[index], bounds)

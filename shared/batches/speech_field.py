@@ -15,6 +15,7 @@ from torch import Tensor
 
 from dragoman.shared.batches.fields import Rows
 from dragoman.shared.batches.manifest import Manifest, Row
+from dragoman.shared.batches.mapped import blocks
 from dragoman.shared.described import Described
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.sound.audio import LATEST, read_audio, samples, samples_of
@@ -92,8 +93,10 @@ class SpeechField(Described):
         if len(impossible):
             number = int(impossible[0])
             raise DataError(f"{rows.path}: row {rows[number]['id']!r} has a duration of {durations[number]:g} s")
-        lengths = np.full(len(rows), -1, dtype=np.int64)
-        lengths[there] = self._slowest(samples_of(durations[there]))
+        lengths = np.empty(len(rows), dtype=np.int64)
+        for part in blocks(len(rows)):
+            known = np.where(there[part], durations[part], 0)
+            lengths[part] = np.where(there[part], self._slowest(samples_of(known)), -1)
         return lengths
 
     def evaluating(self) -> SpeechField:

@@ -5,9 +5,11 @@ Legend: F fields, R rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +22,8 @@ from dragoman.shared.batches.fields import Field, Rows
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.batches.grid import rounded_up
 from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.mapped import blocks, is_large, mapped
+from dragoman.shared.batches.row_table import Table
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.ranges import PositiveFloat, PositiveInt, Range, Share
 from dragoman.shared.sound.audio import SAMPLE_RATE, samples
@@ -97,8 +101,11 @@ class Budget(Checked):
         capacities = np.full(lengths.shape[1], rows, dtype=np.int32)
         for field, length in zip(fields.values(), lengths, strict=True):
             limit = self.of(field)
-            if limit is not None:
-                np.minimum(capacities, min(limit, LONGEST) // np.maximum(length, 1), out=capacities)
+            if limit is None:
+                continue
+            for part in blocks(len(length)):
+                most = min(limit, LONGEST) // np.maximum(length[part], 1)
+                np.minimum(capacities[part], most, out=capacities[part])
         return capacities
 
     def padded(self, lengths: np.ndarray, longest: np.ndarray | int) -> np.ndarray:
@@ -111,6 +118,15 @@ class Budget(Checked):
         if self.grid is None:
             return lengths
         return np.minimum(rounded_up(lengths.astype(np.int64), self.grid), longest).astype(lengths.dtype)
+
+    def all_padded(self, lengths: np.ndarray, longest: np.ndarray) -> np.ndarray:
+        """Return :meth:`padded` of lengths (F, R), of which ``longest`` (F,) are the longest that are trained on."""
+        if self.grid is None:
+            return lengths
+        found = np.empty_like(lengths)
+        for part in blocks(lengths.shape[1]):
+            found[:, part] = self.padded(lengths[:, part], longest[:, None])
+        return found
 
 
 def translation_budget(rows: int) -> Budget:
@@ -174,29 +190,6 @@ class Filter(Checked):
         return reasons
 
 
-@dataclass(frozen=True)
-class Table:
-    """The lengths and numbers of a stream's rows that planning needs, numbered through all manifests.
-
-    Attributes:
-        kept: per manifest, the (kept,) int32 numbers of the rows that are trained on.
-        lengths: (F, R) int32, the greatest length of each field of each row.
-        padded: (F, R) int32, what these are padded to, see :meth:`Budget.padded`; without a grid, the same.
-        capacities: (R,) int32, see :meth:`Budget.capacities`, of padded rows.
-        groups: (R,) int32 number of each row's group.
-        group_names: what the groups are called; [None] if the stream has none.
-        dropped: number of rows dropped, by reason; a row counts for the first that applies.
-    """
-
-    kept: list[np.ndarray]
-    lengths: np.ndarray
-    padded: np.ndarray
-    capacities: np.ndarray
-    groups: np.ndarray
-    group_names: list[str | None]
-    dropped: dict[str, int]
-
-
 class Stream(Checked):
     """Rows of one or several manifests, as batches with the same fields.
 
@@ -216,9 +209,14 @@ class Stream(Checked):
         filter: which rows are left out; default: those without text or sound.
         folder: where token counts are kept if a manifest's own folder is read-only.
 
+    Attributes:
+        mapped_in: where a large table is written once for all processes (see shared/batches/mapped.py), or None.
+
     Raises:
         UsageError: without manifests or fields.
     """
+
+    mapped_in: Path | None = None
 
     def __init__(
         self,
@@ -264,31 +262,56 @@ class Stream(Checked):
         Raises:
             DataError: if a manifest is broken, or more rows than allowed would be dropped, or none is left.
         """
-        lengths = np.concatenate([field_lengths(self.fields, m, self.folder) for m in self.manifests], axis=1)
-        seconds = np.concatenate([np.asarray(m.column("duration"), dtype=np.float64) for m in self.manifests])
+        if self.mapped_in is None or not is_large(sum(map(len, self.manifests))):
+            return self._table()
+        name = hashlib.blake2b(self.name.encode(), digest_size=8).hexdigest()
+        return Table.restored(*mapped(self.mapped_in, f"table-{name}", lambda: self._table().stored()))
+
+    def _table(self) -> Table:
+        bounds = [0, *accumulate(map(len, self.manifests))]
+        rows = bounds[-1]
+        lengths = np.empty((len(self.fields), rows), dtype=np.int32)
+        for manifest, (first, end) in zip(self.manifests, pairwise(bounds), strict=True):
+            _fill(lengths[:, first:end], self.fields, manifest, self.folder)
         capacities = self.budget.capacities(self.fields, lengths)
-        reasons = self.filter.reasons(self.fields, lengths, seconds) | {"larger than the budget": capacities < 1}
-        keep = np.ones(lengths.shape[1], dtype=bool)
-        dropped = {}
-        for reason, applies in reasons.items():
-            count = int((keep & applies).sum())
-            if count:
-                dropped[reason] = count
-            keep &= ~applies
-        padded = self.budget.padded(lengths, lengths[:, keep].max(1, initial=0)[:, None])
+        counts: Counter[str] = Counter()
+        kept, start = [], 0
+        for manifest in self.manifests:
+            kept.append(self._kept(manifest, start, lengths, capacities, counts))
+            start += len(manifest)
+        dropped = {reason: count for reason, count in counts.items() if count}
+        self._check(rows, dropped)
+        longest = [max(int(length[part].max(initial=0)) for part in kept) for length in lengths]
+        padded = self.budget.all_padded(lengths, np.array(longest))
         if padded is not lengths:
             capacities = self.budget.capacities(self.fields, padded)
-        bounds = np.cumsum([0, *(len(manifest) for manifest in self.manifests)])
-        kept = [(np.flatnonzero(keep[a:b]) + a).astype(np.int32) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-        groups, names = self._groups()
-        self._check(len(keep), dropped)
-        return Table(kept, lengths, padded, capacities, groups, names, dropped)
+        return Table(kept, lengths, padded, capacities, *self._groups(), dropped)
+
+    def _kept(
+        self, manifest: Manifest, start: int, lengths: np.ndarray, capacities: np.ndarray, counts: Counter[str]
+    ) -> np.ndarray:
+        """Return the numbers of a manifest's rows that are trained on, and count the others by reason.
+
+        The first row of the manifest is row ``start`` of ``lengths`` (F, R) and ``capacities`` (R,).
+        """
+        seconds = np.asarray(manifest.column("duration"), dtype=np.float64)
+        kept = [np.empty(0, dtype=np.int32)]
+        for block in blocks(len(manifest)):
+            part = slice(start + block.start, start + block.stop)
+            reasons = self.filter.reasons(self.fields, lengths[:, part], seconds[block])
+            keep = np.ones(part.stop - part.start, dtype=bool)
+            for reason, applies in (reasons | {"larger than the budget": capacities[part] < 1}).items():
+                counts[reason] += int((keep & applies).sum())
+                keep &= ~applies
+            kept.append((np.flatnonzero(keep) + part.start).astype(np.int32))
+        return np.concatenate(kept)
 
     @cached_property
     def longest(self) -> dict[str, int]:
         """The greatest length of each field, of all rows that are trained on."""
-        kept = np.concatenate(self.table.kept)
-        return dict(zip(self.fields, self.table.lengths[:, kept].max(1).tolist(), strict=True))
+        table = self.table
+        longest = [max(int(length[part].max(initial=0)) for part in table.kept) for length in table.lengths]
+        return dict(zip(self.fields, longest, strict=True))
 
     def padded(self, field: str, length: int) -> int:
         """Return what a field is padded to in a batch whose longest row has this length, see :meth:`Budget.padded`."""
@@ -345,32 +368,42 @@ class Stream(Checked):
     def _groups(self) -> tuple[np.ndarray, list[str | None]]:
         if not self.group_by:
             return np.broadcast_to(np.int32(0), sum(map(len, self.manifests))), [None]  # takes no memory
-        values = pa.chunked_array([group_values(m, self.group_by) for m in self.manifests], type=pa.string())
-        encoded = values.combine_chunks().dictionary_encode()
-        return encoded.indices.to_numpy().astype(np.int32), encoded.dictionary.to_pylist()
+        parts = [part for manifest in self.manifests for part in _groups_in_blocks(manifest, self.group_by)]
+        encoded = pa.chunked_array(parts, type=pa.dictionary(pa.int32(), pa.string())).unify_dictionaries()
+        indices = np.concatenate([part.indices.to_numpy() for part in encoded.chunks])
+        return indices, encoded.chunk(0).dictionary.to_pylist()
 
 
 def field_lengths(fields: dict[str, Field], rows: Rows, folder: Path | None = None) -> np.ndarray:
     """Return (F, R) int32: the lengths of all fields of all rows; one above ``LONGEST`` counts as that."""
-    return np.stack([np.minimum(field.lengths(rows, folder), LONGEST).astype(np.int32) for field in fields.values()])
+    lengths = np.empty((len(fields), len(rows)), dtype=np.int32)
+    _fill(lengths, fields, rows, folder)
+    return lengths
 
 
-def group_values(manifest: Manifest, columns: Sequence[str]) -> pa.Array:
-    """Return the name of each row's group: the values of the columns, joined by "-".
+def _fill(lengths: np.ndarray, fields: dict[str, Field], rows: Rows, folder: Path | None) -> None:
+    """Put :func:`field_lengths` into an array."""
+    for length, field in zip(lengths, fields.values(), strict=True):
+        np.minimum(field.lengths(rows, folder), LONGEST, out=length, casting="unsafe")
+
+
+def _groups_in_blocks(manifest: Manifest, columns: Sequence[str]) -> Iterator[pa.DictionaryArray]:
+    """Yield the name of each row's group: the values of the columns, joined by "-".
 
     Raises:
         DataError: if a row lacks one of them.
     """
-    parts = []
+    whole = []
     for name in columns:
-        part = manifest.column(name)
-        part = (part if isinstance(part, pa.ChunkedArray) else pa.chunked_array([pa.array(part)])).cast(pa.string())
-        part = part.combine_chunks()
-        if part.null_count:
-            row = manifest[int(np.flatnonzero(np.asarray(part.is_null()))[0])]
+        column = manifest.column(name)
+        column = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([pa.array(column)])
+        if column.null_count:
+            row = manifest[int(np.flatnonzero(np.asarray(column.is_null()))[0])]
             raise DataError(f"{manifest.path}: row {row['id']!r} has no {name}, by which batches are grouped")
-        parts.append(part)
-    return pc.binary_join_element_wise(*parts, "-")
+        whole.append(column)
+    for part in blocks(len(manifest)):
+        parts = [column[part].cast(pa.string()).combine_chunks() for column in whole]
+        yield pc.binary_join_element_wise(*parts, "-").dictionary_encode()
 
 
 def _listed(dropped: dict[str, int]) -> str:

@@ -91,8 +91,11 @@ def replaced_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def replaced_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder beside ``path``; when the block ends well it takes the path's place."""
+def replaced_folder(path: Path, *, lasting: bool = True) -> Iterator[Path]:
+    """Yield an empty temporary folder beside ``path``; when the block ends well it takes the path's place.
+
+    What is not ``lasting`` is not waited for until it is on the disk: it may be half there when the machine fails.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(path, "tmp")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -101,14 +104,15 @@ def replaced_folder(path: Path) -> Iterator[Path]:
     try:
         with names_when_full(path):
             yield temporary
-            for place in [*temporary.rglob("*"), temporary]:
+            for place in [*temporary.rglob("*"), temporary] if lasting else ():
                 sync(place)
             with _placing:
                 if path.exists():
                     _exchange(temporary, path)
                 else:
                     os.replace(temporary, path)
-            sync(path.parent)
+            if lasting:
+                sync(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         _written.discard(temporary)

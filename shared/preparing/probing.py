@@ -19,6 +19,7 @@ from dragoman.shared.annotations import Checked
 from dragoman.shared.errors import DataError, shortened
 from dragoman.shared.machine.files import check_regular
 from dragoman.shared.machine.memory import check_workers
+from dragoman.shared.machine.remote import remote_stamp, uri_of
 from dragoman.shared.preparing.findings import ERRORS, SHORTEST, Problem
 from dragoman.shared.ranges import NonNegativeInt
 from dragoman.shared.sound.audio import END_TOLERANCE, clip_duration, levels, probe_mix
@@ -89,7 +90,8 @@ def _examine(
             kind = "unreadable audio"
             heard = levels(path, start or 0.0, real) if listen else None
     except DataError as error:
-        missing = kind == "unreadable audio" and not os.path.exists(file_of(path))
+        on_this_machine = uri_of(path) is None
+        missing = kind == "unreadable audio" and on_this_machine and not os.path.exists(file_of(path))
         return None, [Problem("missing audio" if missing else kind, shortened(str(error), _LONGEST))]
     strange = {}
     if damage:
@@ -109,9 +111,13 @@ def _examine(
 
 def _surveyed(path: str) -> tuple[float, bool]:
     """Return the length of a file in seconds, and whether its channels cancel; a talk is opened once for all."""
-    check_regular(file_of(path), "sound file")
+    file = file_of(path)
+    uri = uri_of(file)
+    if uri is not None:
+        return _known(path, *remote_stamp(uri))
+    check_regular(file, "sound file")
     try:
-        status = os.stat(file_of(path))
+        status = os.stat(file)
     except OSError as error:
         raise DataError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from error
     except ValueError as error:  # a zero byte in the name
@@ -120,7 +126,7 @@ def _surveyed(path: str) -> tuple[float, bool]:
 
 
 @lru_cache(maxsize=4096)
-def _known(path: str, size: int, time: int) -> tuple[float, bool]:
+def _known(path: str, size: int, time: int | str) -> tuple[float, bool]:
     return probe_mix(path)
 
 

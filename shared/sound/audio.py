@@ -17,6 +17,7 @@ import numpy as np
 
 from dragoman.shared.errors import DataError
 from dragoman.shared.machine.files import check_regular
+from dragoman.shared.machine.remote import on_disk, uri_of
 from dragoman.shared.sound.channels import Mix, mono, split_channel
 from dragoman.shared.sound.media import MediaSound, is_media
 from dragoman.shared.sound.mpeg import naming_damage
@@ -86,7 +87,7 @@ def read_audio(path: str | Path, start: float = 0.0, duration: float | None = No
     with torchaudio's windowed sinc; a segment is resampled by itself, as if silence surrounded it.
 
     Args:
-        path: a file that libsndfile or FFmpeg reads, or its place in a shard (see shared/sound/shards.py).
+        path: a file that libsndfile or FFmpeg reads, also by URI, or its place in a shard (see shared/sound/shards.py).
         start: seconds from the beginning of the file.
         duration: seconds; None means to the end.
 
@@ -254,7 +255,7 @@ def open_audio(path: str | Path) -> Sound:
         DataError: if it is missing, unreadable or empty, or its header cannot be true.
     """
     file, channel = split_channel(path)
-    sound: Sound = MediaSound(file) if is_media(file) else _sound_file(file)
+    sound: Sound = MediaSound(on_disk(file)) if is_media(file) else _sound_file(file)
     wrong = None
     size = _size(path)
     if sound.frames <= 0:
@@ -274,13 +275,20 @@ def open_audio(path: str | Path) -> Sound:
 def _sound_file(path: str | Path) -> soundfile.SoundFile:
     import soundfile
 
-    inside = place_in_shard(path) is not None
-    if not inside:
+    inside, uri = place_in_shard(path) is not None, uri_of(path)
+    path = on_disk(path)
+    if not inside and uri is None:
         check_regular(path, "sound file")
-    try:  # soundfile cannot encode every name
-        return soundfile.SoundFile(open_sound(path) if inside else os.fsencode(path))
+    try:
+        if inside:
+            return soundfile.SoundFile(open_sound(path))
+        if uri is not None:
+            from dragoman.shared.sound.remote_sound import RemoteSound
+
+            return RemoteSound(uri)
+        return soundfile.SoundFile(os.fsencode(path))  # soundfile cannot encode every name
     except soundfile.LibsndfileError as error:
-        if not inside and not os.path.isfile(path):
+        if not inside and uri is None and not os.path.isfile(path):
             raise DataError(f"{path}: there is no such sound file") from error
         raise DataError(f"{path}: not readable as sound ({_size(path)} bytes; {error.error_string})") from error
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from dragoman.shared.errors import DataError, one_line
 from dragoman.shared.machine.files import check_regular
+from dragoman.shared.machine.remote import uri_of
 
 #: Endings of what is read here; the best audio stream of a film is taken.
 MEDIA_SUFFIXES = {".m4a", ".mp4", ".webm", ".mkv", ".mov"}
@@ -62,6 +63,8 @@ class MediaSound:
 
     def __init__(self, path: str | Path) -> None:
         self._path = path
+        if uri_of(path) is not None:
+            raise DataError(f"{path}: such files are read from a disk only: copy it there, or convert it to FLAC")
         check_regular(path, "sound file")
         if not os.path.isfile(path):
             raise DataError(f"{path}: there is no such sound file")

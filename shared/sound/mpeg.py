@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dragoman.shared.machine.remote import uri_of
 from dragoman.shared.sound.shards import open_sound
 
 #: Its lines: an error or warning with a place in its source, or a note.
@@ -79,6 +80,8 @@ def _is_mpeg(path: str | Path) -> bool:
     try:
         with open_sound(path) as file:
             start = file.read(3)
-    except (OSError, ValueError):  # whoever opens it next says why
-        return False
+    except (OSError, ValueError):
+        if uri_of(path) is not None:
+            raise  # the request was repeated often enough
+        return False  # whoever opens it next says why
     return start == b"ID3" or (len(start) == 3 and start[0] == 0xFF and start[1] & 0xE0 == 0xE0)

@@ -3,6 +3,8 @@
 In a manifest, ``audio`` then names a file, a column and a row: ``/data/fleurs/de_de/train-0.parquet#audio:17``. The
 column holds a whole sound file in each row: bytes, or a struct with ``bytes``.
 
+Parquet files, and sound files of their own, may also lie in an object store (shared/machine/remote.py).
+
 A row group is decoded as a whole, so that the last ones are kept: rows in their order cost little, rows in a random
 order a row group each (100 rows in most shards of the Hub).
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from collections.abc import Hashable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -22,6 +25,7 @@ import pyarrow.parquet as pq
 
 from dragoman.shared.errors import DataError, one_line, shortened
 from dragoman.shared.machine.files import check_regular
+from dragoman.shared.machine.remote import on_disk, open_remote, uri_of
 from dragoman.shared.sound.channels import split_channel
 
 _PLACE = re.compile(r"(?s)(.+\.parquet)#([^#:/]+):(\d{1,12})")
@@ -55,13 +59,13 @@ def place_in_shard(audio: str | Path) -> Place | None:
 
 
 def file_of(audio: str | Path) -> str:
-    """Return the file on disk that holds a sound."""
+    """Return the file that holds a sound, on disk or by URI."""
     place = place_in_shard(audio)
-    return split_channel(audio)[0] if place is None else place.file
+    return on_disk(split_channel(audio)[0] if place is None else place.file)
 
 
 def open_sound(audio: str | Path) -> BinaryIO:
-    """Open a sound file, on disk or inside a shard, for reading bytes.
+    """Open a sound file, on disk, by URI or inside a shard, for reading bytes.
 
     Raises:
         DataError: if it is no file on a disk, a shard cannot be read, or it has no sound at this place.
@@ -70,8 +74,12 @@ def open_sound(audio: str | Path) -> BinaryIO:
     place = place_in_shard(audio)
     if place is not None:
         return io.BytesIO(_bytes(place))
-    check_regular(file_of(audio), "sound file")
-    return open(os.fsencode(file_of(audio)), "rb")
+    file = file_of(audio)
+    uri = uri_of(file)
+    if uri is not None:
+        return open_remote(uri)
+    check_regular(file, "sound file")
+    return open(os.fsencode(file), "rb")
 
 
 def open_shard(path: str | Path) -> pq.ParquetFile:
@@ -82,8 +90,9 @@ def open_shard(path: str | Path) -> pq.ParquetFile:
     """
     check_regular(path)
     try:
-        status = os.stat(path)
-        return _opened(str(path), status.st_size, status.st_mtime_ns)
+        return _opened(str(path), _mark(path))
+    except DataError:
+        raise
     except OSError as error:
         raise DataError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from error
     except (pa.ArrowException, ValueError) as error:
@@ -114,9 +123,20 @@ def check_sound_column(path: str | Path, column: str) -> None:
         raise DataError(f"{path}: column {column!r} is {kind}, not the bytes of sound files")
 
 
+def _mark(path: str | Path) -> Hashable:
+    """Return what changes when a file does; of objects in a store, reading tells."""
+    if uri_of(path) is not None:
+        return os.getpid()  # a connection is not shared with processes that are forked
+    status = os.stat(on_disk(path))
+    return status.st_size, status.st_mtime_ns
+
+
 @lru_cache(maxsize=256)
-def _opened(path: str, _size: int, _time: int) -> pq.ParquetFile:
-    return pq.ParquetFile(path, memory_map=True)
+def _opened(path: str, _mark: Hashable) -> pq.ParquetFile:
+    uri = uri_of(path)
+    if uri is not None:
+        return pq.ParquetFile(open_remote(uri), pre_buffer=True)
+    return pq.ParquetFile(on_disk(path), memory_map=True)
 
 
 def _bytes(place: Place) -> bytes:
@@ -127,8 +147,7 @@ def _bytes(place: Place) -> bytes:
         raise DataError(f"{place}: the file has {ends[-1]} rows")
     group = int(np.searchsorted(ends, place.row, side="right"))
     first = int(ends[group - 1]) if group else 0
-    status = os.stat(place.file)
-    value = _column(place.file, status.st_mtime_ns, place.column, group)[place.row - first].as_py()
+    value = _column(place.file, _mark(place.file), place.column, group)[place.row - first].as_py()
     if not value:
         raise DataError(f"{place}: no sound in this row (it may lie in a file beside the shard)")
     return bytes(value)
@@ -141,7 +160,7 @@ def _ends(shard: pq.ParquetFile) -> np.ndarray:
 
 
 @lru_cache(maxsize=_KEPT)
-def _column(path: str, _time: int, column: str, group: int) -> Any:
+def _column(path: str, _mark: Hashable, column: str, group: int) -> Any:
     """Return the sound files of a row group, as an Arrow array of bytes."""
     check_sound_column(path, column)
     shard = open_shard(path)

@@ -23,7 +23,7 @@ from dragoman.shared.batch import Batch
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.stream import Stream
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.machine.files import replaced_folder
+from dragoman.shared.machine.files import discard_folder, replaced_folder
 from dragoman.shared.machine.processes import activity, barrier, gather, join, on_main, wrap
 from dragoman.shared.machine.progress import progress_bar
 from dragoman.shared.machine.settings import prepare_process
@@ -185,6 +185,8 @@ class Fit(Phase):
         if training is None:
             self._initialise(workspace, objective)  # before adapters take the names of what they adapt
         optimizer = self.optimizer.build(objective)
+        plans = workspace.folder / "plans"
+        on_main(lambda: discard_folder(plans), workspace)  # what a start that was killed has left
         loader = Loader(
             streams=self.streams,
             seed=workspace.seed_for(workspace.phase, "data"),
@@ -194,6 +196,7 @@ class Fit(Phase):
             planned=None if self.passes else planned_for(training, workspace),
             passes=1 if self.passes else None,
             pin_memory=device.type == "cuda",
+            mapped_in=plans,
         )
         if workspace.compile:  # before anything is tried, which then takes the memory that training does
             compile_layers(objective)
@@ -208,7 +211,7 @@ class Fit(Phase):
         check_accumulation(self.accumulation, loader, workspace.device)
         updates = min(self.updates, 2) if workspace.debug else self.updates
         notes = warm_up_notes(self.schedule, self.updates) + alternating_notes(self.streams, self.accumulation)
-        for line in [*loader.report(), *notes]:
+        for line in [*(loader.report() if workspace.main else ()), *notes]:
             workspace.log.info("%s: %s", workspace.phase, line)
         trackers = Trackers([] if workspace.debug else self.trackers, workspace.log.warning)
         meter, history = Meter(), History(workspace.folder, writing=workspace.main, trackers=trackers)
@@ -262,6 +265,7 @@ class Fit(Phase):
             self._until_the_end(running, source, bar)
             history.plot()
         barrier(workspace)
+        on_main(lambda: discard_folder(plans), workspace)
 
     def _until_the_end(self, running: Running, source: Iterator[list[Batch]], bar: Progress) -> None:
         """Train, validate and save by turns; raise Interrupted after a signal, when a checkpoint is written."""

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from dragoman.shared.batches.manifest import Row
 from dragoman.shared.errors import DataError
+from dragoman.shared.machine.remote import beside
 from dragoman.shared.sound.channels import with_channel
 from dragoman.shared.text import languages
 from dragoman.st.corpora.json_lines import JsonLines, Record, channel_in, seconds_in, text_in
@@ -67,7 +68,7 @@ class Nemo(JsonLines):
         recognised = source == target
         return {
             "id": text_in(record, "id") or f"{Path(audio).stem}-{line}",
-            "audio": _sound(record, str(path.parent / audio)),
+            "audio": _sound(record, beside(path.parent, audio)),
             "start": seconds_in(record, "offset") or 0.0,
             "duration": seconds_in(record, "duration"),
             "source_text": text if recognised else text_in(record, self._transcript),

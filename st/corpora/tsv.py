@@ -14,10 +14,11 @@ One of these layouts::
 
 A row has at least one of ``audio``, ``source_text`` and ``target_text``. The texts may also be called ``source`` and
 ``target`` (``src``, ``tgt``) or by their languages, ``en`` and ``de`` (English, German); in JSON they may stand under
-``translation``. Without ``id``, the number of the line is the id. ``audio`` is relative to the table (wav, flac, ogg,
-mp3; any rate); ``start`` and ``duration`` in seconds cut a segment out of it. Languages that are the same throughout
-can be given to the reader instead. ``channel``, from 0, is the channel that is read, of sound with several; without
-it, their mean. An empty cell means that there is nothing. Other columns are kept in the manifest, as texts.
+``translation``. Without ``id``, the number of the line is the id. ``audio`` is relative to the table, or a URI such as
+``s3://...`` (wav, flac, ogg, mp3; any rate); ``start`` and ``duration`` in seconds cut a segment out of it. Languages
+that are the same throughout can be given to the reader instead. ``channel``, from 0, is the channel that is read, of
+sound with several; without it, their mean. An empty cell means that there is nothing. Other columns are kept in the
+manifest, as texts.
 
 In tab-separated tables backslashes are ordinary characters, and so are quotes, unless the table has them as pandas
 writes them (shared/text/quoting.py); texts contain no tabs. A line break inside of a cell becomes a space. Each file
@@ -40,6 +41,7 @@ from typing import Annotated, Any
 from dragoman.shared.batches.manifest import COLUMNS, Row
 from dragoman.shared.errors import DataError
 from dragoman.shared.machine.digits import whole_number
+from dragoman.shared.machine.remote import beside
 from dragoman.shared.preparing.held_out import DEV, LARGEST_SHARE, TEST, TRAIN, HeldOut
 from dragoman.shared.preparing.line_pairs import paired_files, paired_rows
 from dragoman.shared.preparing.reader import Reader, SourceRow, seconds
@@ -197,7 +199,7 @@ class Tsv(Reader):
         if not any(row[name] for name in _CONTENT):
             raise DataError(f"neither audio nor text in row {shown(own_id)}")
         if row["audio"] is not None:
-            row["audio"] = str(path.parent / row["audio"])
+            row["audio"] = beside(path.parent, row["audio"])
             if texts.get("channel"):
                 row["audio"] = with_channel(row["audio"], _channel(texts["channel"]))
         for name in ("start", "duration"):

@@ -1,11 +1,13 @@
 """After early stopping, more patience or more updates go on, to the last bit as if they had been given at once."""
 
 import dataclasses
+import hashlib
 import json
 
 import pytest
 import torch
 
+from dragoman.shared.batches import mapped
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
 from dragoman.shared.training.checkpoints import list_checkpoints
@@ -61,6 +63,21 @@ def test_more_patience_goes_on_to_the_last_bit(train):
     assert train("cut", patience=3)[0] == 16
     assert_equal(train("cut", patience=5), whole := train("whole", patience=5))
     assert whole[0] == 36
+
+
+def test_plans_that_are_mapped_train_and_go_on_to_the_last_bit(train, world, workspace, monkeypatch):
+    """What a start that was killed has left is of that start: it is not read again."""
+    plans = workspace("cut").folder / "plans"
+    left = plans / f"table-{hashlib.blake2b(world.stream(8).name.encode(), digest_size=8).hexdigest()}"
+    with monkeypatch.context() as patched:
+        patched.setattr(mapped, "SMALLEST_MAPPED", 1)
+        left.mkdir(parents=True)
+        assert train("cut", patience=1)[0] == 8
+        assert not plans.exists()
+        left.mkdir(parents=True)
+        found = train("cut", patience=5)
+        assert not plans.exists()
+    assert_equal(found, train("whole", patience=5))
 
 
 def test_no_patience_at_all_goes_on_to_the_end(train):
