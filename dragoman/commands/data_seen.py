@@ -176,7 +176,8 @@ def _built(recipe: Recipe, phase: str) -> Fit:
 
 def _columns(field: Any) -> Iterator[str]:
     """Yield the columns of rows that a field reads, "samples" for sound; also those of fields inside it."""
-    inner = [*getattr(field, "fields", {}).values(), *([field.field] if hasattr(field, "field") else [])]
+    inner = [*getattr(field, "fields", {}).values()]
+    inner += [getattr(field, name) for name in ("field", "target") if hasattr(field, name)]  # a table's target
     for one in inner:
         yield from _columns(one)
     if not inner:

@@ -46,6 +46,12 @@ def test_rows_and_hours_by_what_is_read_of_them(name, inner, expected):
     assert data_seen(load(f"almanac/{name}", *inner)) == expected
 
 
+def test_what_a_teacher_says_of_a_text_is_read_with_the_text():
+    table = "!new:mt.teacher_table.TableField {target: !ref <output>}"
+    fields = {"stream.fields": f"{{source: !ref <source>, target: !ref <output>, teacher: {table}}}"}
+    assert data_seen(load("almanac/mt", **fields)) == data_seen(load("almanac/mt")) == "5 text pairs"
+
+
 @pytest.mark.parametrize(
     ("given", "expected"), [({}, "10 text pairs"), ({"phases.fit.initialise": "[]"}, "1 text pairs")]
 )
