@@ -11,6 +11,9 @@ from dragoman.shared.evaluation.counts import HIGHER_IS_BETTER, Counts, Metric
 from dragoman.shared.evaluation.metrics import METRICS, unknown
 from dragoman.shared.text import languages
 
+#: The code of several languages at once (ISO 639-2).
+SEVERAL = "mul"
+
 
 @dataclass(frozen=True)
 class Score:
@@ -58,7 +61,7 @@ class TextScorer:
     Args:
         references: a line for each sentence; or several sets of references, each of as many lines (not for WER and
             CER), with None where a sentence has fewer than others.
-        language: code of the language that they are in.
+        language: code of the language that they are in; SEVERAL, of labels of texts in several.
         metrics: names of :class:`Score`, in the order wanted.
 
     Raises:
@@ -67,7 +70,8 @@ class TextScorer:
     """
 
     def __init__(self, references: Sequence[Any], language: str, metrics: Sequence[str]) -> None:
-        languages.check(language)
+        if language != SEVERAL:
+            languages.check(language)
         sets = _reference_sets(references)
         self.lines = len(sets[0])
         if not self.lines:

@@ -14,7 +14,7 @@ from dragoman.shared.evaluation.alarms import Alarm, detect, detect_off_target
 from dragoman.shared.evaluation.metrics import METRICS, unknown
 from dragoman.shared.evaluation.off_target import judge
 from dragoman.shared.evaluation.outputs import Outputs
-from dragoman.shared.evaluation.scores import Score, TextScorer
+from dragoman.shared.evaluation.scores import SEVERAL, Score, TextScorer
 from dragoman.shared.generator import Hypothesis
 from dragoman.shared.machine.processes import gather, on_main
 from dragoman.shared.machine.progress import progress_bar
@@ -173,7 +173,10 @@ class TestSet:
 
 
 def _references(written: TextField, manifest: Manifest) -> tuple[Outputs, str]:
-    """Return what a manifest gives to score against, without hypotheses yet, and the language that it is in."""
+    """Return what a manifest gives to score against, without hypotheses yet, and the language that it is in.
+
+    Labels, which are in no language, may be of texts or sounds in several: the code is :data:`SEVERAL`.
+    """
     column = written.column
     columns = reference_columns(manifest, column)
     ids, references, sources, codes = [], [], [], set()
@@ -188,10 +191,12 @@ def _references(written: TextField, manifest: Manifest) -> tuple[Outputs, str]:
         references.append([row[name] for name in columns])
         sources.append(row["source_text"] or "")
         codes.add(row[f"{written.side}_language"])
-    if len(codes) != 1 or None in codes:
+    if None in codes or len(codes) != 1 and (written.in_language or not codes):
         what = f"references in {sorted(map(str, codes))}" if codes else "no rows"
         raise DataError(f"{manifest.path}: holds {what}; only references in one language can be scored")
-    return Outputs(ids, [], [list(lines) for lines in zip(*references, strict=True)], sources), codes.pop()
+    return Outputs(ids, [], [list(lines) for lines in zip(*references, strict=True)], sources), codes.pop() if len(
+        codes
+    ) == 1 else SEVERAL
 
 
 def reference_columns(manifest: Manifest, column: str) -> list[str]:

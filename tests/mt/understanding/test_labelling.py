@@ -68,10 +68,12 @@ def test_words_get_a_label_each(own):
     assert task_of(system).pipeline == "token-classification"
 
 
-def test_labels_are_tested_as_translations_are(own, tmp_path):
+@pytest.mark.parametrize("other", ["en", "fr"])  # of the last text: labels of several languages are scored together
+def test_labels_are_tested_as_translations_are(own, tmp_path, other):
     torch.manual_seed(5)
-    system = system_of(LabelHead(width=16, labels=3), text(own))
-    written = [row(n, "a good day", label="yes") for n in range(20)] + [row("x", "bad", label="no")]
+    system = system_of(LabelHead(width=16, labels=3), text(own, prefix=["<s>"]))
+    written = [row(n, "a good day", label="yes") for n in range(20)]
+    written += [row("x", "bad", label="no", source_language=other)]
     manifest = Manifest.write(tmp_path / "test.arrow", written, {"label": str})
     evaluation = evaluate_system(
         system,
@@ -84,4 +86,5 @@ def test_labels_are_tested_as_translations_are(own, tmp_path):
     )
     right = [system.translate(one["source_text"]) == one["label"] for one in written]
     assert evaluation.scores[0].value == pytest.approx(100 * sum(right) / 21)
+    assert evaluation.language == ("en" if other == "en" else "mul")
     assert evaluation.off_target is None and evaluation.outputs.references[0][-1] == "no"

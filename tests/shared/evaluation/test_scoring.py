@@ -98,7 +98,7 @@ def test_references_are_in_one_language(tmp_path, codes, found):
     rows = [{"id": str(n), "source_text": "a", "target_text": "b", "target_language": c} for n, c in enumerate(codes)]
     manifest = Manifest.write(tmp_path / "m.arrow", rows)
     with pytest.raises(DataError, match=rf"m\.arrow: holds {found}.*; only references in one language can be scored"):
-        evaluate._references(SimpleNamespace(column="target_text", side="target"), manifest)
+        evaluate._references(SimpleNamespace(column="target_text", side="target", in_language=True), manifest)
 
 
 SOURCES = ["", "one two", " \t", "three", "\u3000", "eight seven"]
