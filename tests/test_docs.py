@@ -56,6 +56,7 @@ def test_prepared_manifests_reach_a_run():
         ["manifests/nemo/train.arrow"],
         ["manifests/europarl_st/en-de/train.arrow"],
         ["manifests/europarl_st/en-de/train.arrow", "manifests/s2t/train_st.arrow"],
+        ["s3://corpora/own/train.arrow"],
         ["manifests/kaldi/en-de/train.arrow"],
     ]
 

@@ -50,8 +50,7 @@ class HeardLanguages:
             raise UsageError(f"source language {AUTO}: this model and search cannot tell the language of speech")
         if not places or not places[0]:
             raise UsageError(
-                f"source language {AUTO}: outputs of this model do not begin with the language that is heard; another "
-                "model can be asked for it (--identifier of dragoman translate)"
+                f"source language {AUTO}: outputs of this model do not begin with the language that is heard"
             )
         self._place = places[0]
         symbol, [name] = output.prefix[self._place], [name for name in own if name in output.prefix[self._place]]

@@ -100,7 +100,7 @@ class Task:
 
     @property
     def detects(self) -> bool:
-        """Whether it finds out the language of each row of speech, and writes it into the row."""
+        """Return whether it finds out the language of each row of speech, and writes it into the row."""
         return isinstance(self.search, HeardLanguages)
 
     def detecting(self, source: str, target: str | None) -> tuple[Task, dict[str, str]]:

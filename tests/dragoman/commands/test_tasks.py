@@ -27,6 +27,7 @@ def printed(tmp_path, capsys):
             folder,
             [lines],
             languages=(None, None),
+            identifier=None,
             n_best=1,
             kind="text",
             out=None,

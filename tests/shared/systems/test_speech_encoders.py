@@ -101,7 +101,7 @@ def test_an_imported_encoder_stands_below_an_imported_translator(name, request, 
 def test_longer_sound_than_a_window_is_refused_by_name(whisper):
     front = speech_encoder(system=load(folder=whisper[2]))
     speech = Padded.from_sequences(sounds((32001,)))
-    refuses(TooLongError, "2.00 s are more than the 2 s that it was trained on", front, speech)
+    refuses(TooLongError, "2.00 s are more than the model's window of 2 s", front, speech)
 
 
 def test_a_window_can_be_shorter_than_in_training(whisper):

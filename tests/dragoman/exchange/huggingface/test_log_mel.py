@@ -67,7 +67,7 @@ def test_autocast_and_half_precision_models_change_nothing() -> None:
 
 def test_longer_rows_are_refused() -> None:
     batch = Padded(torch.zeros(2, 16200), torch.tensor([16160, 3]))
-    refuses(TooLongError, r"1.01 s are more than the 1 s", LogMel(seconds=1.0), batch)
+    refuses(TooLongError, r"1.01 s are more than the model's window of 1 s", LogMel(seconds=1.0), batch)
     shorter = Padded(torch.zeros(2, 16200), torch.tensor([16000, 3]))  # longer in its padding alone
     assert LogMel(seconds=1.0)(shorter).values.shape == (2, 100, 80)
 
