@@ -109,7 +109,7 @@ class TokenDecoder(TokenWriter):
 
     @property
     def ragged(self) -> bool:
-        """Return whether prefixes of different lengths may start a search together: if nothing but plain layers reads them."""
+        """Return whether prefixes of different lengths may start a search together, as plain layers let them."""
         own = type(self).start is TokenDecoder.start and type(self).step is TokenDecoder.step
         plain = type(self.decoder) is Decoder and all(type(layer) is Layer for layer in self.decoder.layers)
         return own and plain and type(self.target_embedding) is TextEmbedding
