@@ -55,7 +55,8 @@ def import_(
         str | None,
         typer.Option(
             help="what a language model is asked, with {text} (none if it hears), {source_language} and "
-            "{target_language}; its chat template is put around it; default: as TowerInstruct is asked"
+            "{target_language}, and {context} for the lines before (translate --context); its chat template is put "
+            "around it; default: as TowerInstruct is asked"
         ),
     ] = None,
     window: Annotated[

@@ -61,8 +61,20 @@ class TextOptions:
         ),
     ] = False
     glossary: GlossaryFile = None
+    context: Annotated[
+        int,
+        typer.Option(
+            "--context",
+            min=0,
+            help="number of lines before each one that a language model is shown, at the place {context} of its "
+            "prompt; none are from before a blank line",
+            rich_help_panel=TEXTS,
+        ),
+    ] = 0
 
     def check(self) -> None:
         """Refuse options that contradict each other, by UsageError."""
         if self.documents and self.split:
             raise UsageError("--split does not go with --documents, which has a sentence a line")
+        if self.context and (self.documents or self.split):
+            raise UsageError("--context is for lines that are translated one by one, without --documents and --split")

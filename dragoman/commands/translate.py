@@ -15,6 +15,7 @@ from dragoman.commands.glossary_search import with_glossary
 from dragoman.commands.heard_language import heard
 from dragoman.commands.identifying import Identifier
 from dragoman.commands.input_files import lines, refuse_sound, report_cut, report_unreadable, sound_files
+from dragoman.commands.lines_before import check_context, with_context
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOptions
 from dragoman.commands.pace import Pace
@@ -74,6 +75,8 @@ def translate_inputs(
     detection = None if speech else Detection.asked(languages[0], system.source_languages, asked)
     if detection and (marked or texts.documents):
         detection.refuse("documents" if texts.documents else "files with a form")
+    if texts.context:
+        check_context(system, marked=marked)
     if texts.split:
         refuse_split(speech=speech, several=several, marked=marked)
     if kind != "text" and not (kind == "json" and (several or not speech)):
@@ -105,6 +108,8 @@ def translate_inputs(
     names = [system.output_name, *(name for name in system.texts if name != system.output_name)]
     options = translation_options(languages, sound, models, speech=speech)
     items: Iterable[str | Path] = sound_files(inputs) if speech else lines(inputs)
+    if texts.context:
+        items = with_context(lines(inputs), texts.context)
     iterator = enumerate(items, start=1)
     unreadable: list[DataError] = []
 

@@ -1,6 +1,7 @@
 """Decoder-only language models of transformers: the same ids and outputs as there, from tiny random weights."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from dragoman.exchange.importing import import_model
 from dragoman.exchange.transformers_engine.lm_import import PROMPT
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.batches.stream import Budget
+from dragoman.shared.evaluation.outputs import ONE_LINE
 from dragoman.shared.evaluation.rescoring import score_rows
 from dragoman.shared.search import BeamSearch, GreedySearch, Rules
 from dragoman.shared.systems.system import System
@@ -105,6 +107,28 @@ def test_prompts_have_the_ids_of_the_chat_template(imported):
     for text in (*SENTENCES, "Grüße, 東京\nand a second line "):
         row = {"id": "1", "source_text": text, "source_language": "en", "target_language": "de"}
         assert system.inputs["source"].whole(row) == asked(tokenizer, text)["input_ids"][0].tolist()
+
+
+def test_the_lines_before_stand_in_the_prompt(tmp_path, dragoman, capfd):
+    """Outputs are those of the prompt that a person writes; other models and inputs are refused."""
+    folder = written(tmp_path / "theirs", "llama")
+    named = {"engine": "transformers", "source_languages": ["en"], "target_languages": ["de"]}
+    import_model(folder, tmp_path / "shown", prompt="{context} | {text}", **named)
+    import_model(folder, tmp_path / "plain", prompt="{text}", **named)
+    asked = ["--maximum-length-extra", 9, "--device", "cpu"]
+    text = "".join(f"{line}\n" for line in SENTENCES)
+    capfd.readouterr()  # what the library has printed
+    code, output, _ = dragoman("translate", tmp_path / "shown", *asked, "--context", 1, text=text)
+    shown = [f"{before} | {line}" for before, line in pairwise(["", *SENTENCES])]
+    plain = System.load(tmp_path / "plain")
+    search = BeamSearch(rules=Rules(maximum_length_extra=9))
+    wanted = [one.translate(ONE_LINE) for one in plain.translate(shown, search=search)]
+    assert code == 0 and output.split("\n") == [*wanted, ""]
+    assert output != dragoman("translate", tmp_path / "shown", *asked, text=text)[1]
+    code, _, messages = dragoman("translate", tmp_path / "plain", *asked, "--context", 1, text=text)
+    assert code == 2 and "--context: this model takes none" in messages
+    code, _, messages = dragoman("translate", tmp_path / "shown", *asked, "--context", 1, "--documents", text=text)
+    assert code == 2 and "without --documents and --split" in messages
 
 
 def test_what_a_user_types_is_no_symbol(imported):

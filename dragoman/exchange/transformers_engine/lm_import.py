@@ -19,7 +19,7 @@ from dragoman.exchange.transformers_engine.library_folder import (
     report_of,
     tokenizer_file,
 )
-from dragoman.exchange.transformers_engine.prompt import TEXT, PromptedSystem, PromptField, divided
+from dragoman.exchange.transformers_engine.prompt import CONTEXT, TEXT, PromptedSystem, PromptField, divided
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer
 from dragoman.shared.batches.fields import Field, TextField
 from dragoman.shared.errors import DataError, UsageError, one_line
@@ -48,7 +48,8 @@ def import_language_model(
         scratch: a folder for the tokenizer's file, needed until the system is saved.
         source_languages: codes of what it is to translate from.
         target_languages: codes of what it is to translate into.
-        prompt: what it is asked, with ``{text}``, ``{source_language}`` and ``{target_language}``.
+        prompt: what it is asked, with ``{text}``, ``{source_language}`` and ``{target_language}``; perhaps with
+            ``{context}``, where the lines before stand.
 
     Returns:
         The system, and the report of what was loaded and what was not.
@@ -202,7 +203,8 @@ def _rendered(tokenizer: Any, prompt: str) -> str:
 def _library_ids(tokenizer: Any, text: str, codes: tuple[str, str], probe: str) -> list[int]:
     """Return the ids that the library makes of a rendered prompt."""
     source, target = map(languages.name, codes)
-    full = text.replace("{source_language}", source).replace("{target_language}", target).replace(TEXT, probe)
+    full = text.replace("{source_language}", source).replace("{target_language}", target)
+    full = full.replace(CONTEXT, "").replace(TEXT, probe)
     return [*tokenizer(full, add_special_tokens=False)["input_ids"]]
 
 

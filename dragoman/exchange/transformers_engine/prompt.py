@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,27 @@ from dragoman.shared.text import languages
 from dragoman.shared.text.tokenizer import Tokenizer
 
 TEXT = "{text}"
+#: The place of what stands before the text.
+CONTEXT = "{context}"
+
+
+class InContext(str):
+    """A sentence to translate, and what stands before it, for a prompt with the place for it.
+
+    Attributes:
+        context: the text before, "" if there is none.
+    """
+
+    context: str
+
+    def __new__(cls, text: str, context: str) -> InContext:
+        """Return the sentence, which is text as any other."""
+        made = super().__new__(cls, text)
+        made.context = context
+        return made
+
+
+_PLACES = re.compile(f"{re.escape(TEXT)}|{re.escape(CONTEXT)}")
 
 
 class PromptField(TextField):
@@ -26,7 +49,8 @@ class PromptField(TextField):
 
     Args:
         prompt: its parts in order: symbols of the tokenizer, and texts in which ``{text}`` stands for the row's text,
-            ``{source_language}`` and ``{target_language}`` for the English names of its languages.
+            ``{context}``, if it is there, for its column "context", ``{source_language}`` and ``{target_language}`` for
+            the English names of its languages.
         tokenizer: see shared/text/tokenizer.py; each text between symbols is tokenised as a whole.
         column: of the text.
 
@@ -39,6 +63,11 @@ class PromptField(TextField):
         if "".join(prompt).count(TEXT) != 1:
             raise UsageError(f"a prompt has the text, {TEXT}, once: {''.join(prompt)!r}")
         self.prompt = list(prompt)
+
+    @property
+    def takes_context(self) -> bool:
+        """Return whether the prompt has a place for what stands before the text."""
+        return CONTEXT in "".join(self.prompt)
 
     @property
     def fingerprint(self) -> str:
@@ -56,13 +85,14 @@ class PromptField(TextField):
         Raises:
             DataError: if the row has no text, or lacks a language that the prompt names.
         """
-        text = self.text(row) if text is None else text
+        said = {TEXT: self.text(row) if text is None else text, CONTEXT: row.get("context") or ""}
         ids: list[int] = []
         for part in self.prompt:
             if part in self.tokenizer.symbols:
                 ids.append(self.tokenizer.id(part))
             else:
-                ids += self.tokenizer.encode(languages.with_languages(part, row).replace(TEXT, text))
+                named = languages.with_languages(part, row)
+                ids += self.tokenizer.encode(_PLACES.sub(lambda place: said[place[0]], named))
         return ids
 
     def length(self, row: Row) -> int:
@@ -77,6 +107,10 @@ class PromptField(TextField):
 
 class PromptedSystem(System):
     """A language model that translates because its prompt says so; the text is what it writes, without outer spaces."""
+
+    def text_row(self, item: str | Path) -> dict[str, Any]:
+        """Return the row of a sentence, with what stands before it, if it is given as :class:`InContext`."""
+        return super().text_row(item) | ({"context": item.context} if isinstance(item, InContext) else {})
 
     def texts_of(self, tokens: Sequence[int]) -> dict[str, str]:
         """Return the texts that the decoder's tokens stand for, by name."""

@@ -3,6 +3,7 @@
 import pytest
 
 from dragoman import DataError, UsageError
+from dragoman.commands.lines_before import with_context
 from dragoman.exchange.importing import import_model
 from dragoman.exchange.transformers_engine.prompt import PromptField, divided
 from tests import small
@@ -31,6 +32,21 @@ def test_a_symbol_that_a_user_types_is_text(tokenizer):
     field = PromptField(prompt=["{text}", "</s>"], tokenizer=tokenizer)
     ids = field.whole(small.row("1", "x <de> y"))
     assert tokenizer.id("<de>") not in ids and ids[:-1] == tokenizer.encode("x <de> y")
+
+
+def test_what_stands_before_a_text_has_its_place_and_is_no_place_itself(tokenizer):
+    field = PromptField(prompt=["a {context} b {text}", "</s>"], tokenizer=tokenizer)
+    row = small.row("1", "x {context} y") | {"context": "{text} c"}
+    assert field.whole(row)[:-1] == tokenizer.encode("a {text} c b x {context} y")
+    assert field.whole(small.row("1", "y"))[:-1] == tokenizer.encode("a  b y") and field.takes_context
+    assert not PromptField(prompt=["{text}", "</s>"], tokenizer=tokenizer).takes_context
+
+
+def test_lines_come_with_those_before_them_up_to_a_blank_one():
+    lines = ["a", "b", "c", " ", "d", "e"]
+    assert [(str(one), one.context) for one in with_context(lines, 2)] == [
+        ("a", ""), ("b", "a"), ("c", "a\nb"), (" ", "b\nc"), ("d", ""), ("e", "d"),
+    ]  # fmt: skip
 
 
 def test_prompts_say_how_many_ids_a_text_has(tokenizer):
