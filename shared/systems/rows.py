@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -29,13 +30,13 @@ SECONDS_OF_WINDOWS = 60.0
 class RowTranslator(ReadingModel):
     """A model that writes hypotheses for what it reads."""
 
+    @abstractmethod
     def translate_batch(self, batch: Batch, search: AnySearch) -> list[list[Hypothesis]]:
         """Return the hypotheses of each row of a batch on the model's device, the best first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def empty_output(self) -> Hypothesis:
         """Return the output of an input without content, which is not shown to the model."""
-        raise NotImplementedError
 
 
 def translate_rows(

@@ -40,7 +40,7 @@ def system():
 
 @pytest.fixture
 def batches(monkeypatch):
-    """What searches are given: how many tokens each row of a batch begins with, and its language."""
+    """Record what each search is given: the length of each row's prefix, and its target language."""
     found, searched = [], System.searched
 
     def noted(self, generator, batch, search, *, forced=None):
@@ -62,7 +62,7 @@ def listener(system, policy, search, language):
 
 
 def rounds(listeners):
-    """What the speakers say at the same time: turns of their listeners."""
+    """Yield the turns of all who speak in a round."""
     for number in range(max(begin + len(chunks) for _, begin, chunks in SPEAKERS)):
         turns = []
         for seed, (one, (_, begin, chunks)) in enumerate(zip(listeners, SPEAKERS, strict=True)):

@@ -66,7 +66,7 @@ def test_more_patience_goes_on_to_the_last_bit(train):
 
 
 def test_plans_that_are_mapped_train_and_go_on_to_the_last_bit(train, world, workspace, monkeypatch):
-    """What a start that was killed has left is of that start: it is not read again."""
+    """Plans that a killed start has left are not read by the next start."""
     plans = workspace("cut").folder / "plans"
     left = plans / f"table-{hashlib.blake2b(world.stream(8).name.encode(), digest_size=8).hexdigest()}"
     with monkeypatch.context() as patched:
