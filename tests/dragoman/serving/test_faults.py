@@ -67,6 +67,13 @@ def vanish(client):
     client.close()
 
 
+def answered(client):
+    """The status and the body of one answer, in however many packets it comes."""
+    answer = HTTPResponse(client)
+    answer.begin()
+    return answer.status, json.load(answer)
+
+
 def everything(client):
     """All that comes until the server closes."""
     found = b""
@@ -146,11 +153,9 @@ def test_a_process_killed_in_mid_request_fails_that_request_alone(running):
         with connected(server.address, upload(0.4)) as client:
             settled(lambda: [*server.config.app.state.uploads.rglob("upload.wav")])
             os.kill(process.pid, signal.SIGKILL)
-            answer = HTTPResponse(client)
-            answer.begin()
-            message = json.load(answer)["error"]["message"]
-        assert answer.status == 500  # it was not the file's fault
-        assert message == "the file could not be read: the process that read it ended"
+            status, answer = answered(client)
+        assert status == 500  # it was not the file's fault
+        assert answer["error"]["message"] == "the file could not be read: the process that read it ended"
         assert transcribed(web).json() == expected.json()
 
 
@@ -233,7 +238,7 @@ def test_a_connection_with_a_request_in_work_does_not_end(running, monkeypatch, 
         assert held.begun.wait(LONG)
         time.sleep(0.5)
         held.go.set()
-        assert json.loads(client.recv(65536).partition(b"\r\n\r\n")[2]) == {"translatedText": "zwei eins"}
+        assert answered(client) == (200, {"translatedText": "zwei eins"})
 
 
 # -- clients that leave while they are answered -----------------------------------------------------------------------
@@ -252,7 +257,7 @@ def test_who_leaves_while_waiting_is_not_worked_for(running, held, leave):
             assert everything(second) == b""
             second.close()
         held.go.set()
-        assert first.recv(65536).startswith(b"HTTP/1.1 200 ")
+        assert answered(first)[0] == 200
         assert held.batches == [1, 1]
 
 
