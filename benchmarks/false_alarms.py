@@ -1,4 +1,4 @@
-"""False alarms of the tests of shared/evaluation/significance.py, on two equal recipes (docs/results.md).
+"""False alarms of the tests of dragoman/reporting/significance.py, on two equal recipes (docs/results.md).
 
     python benchmarks/false_alarms.py
 
@@ -7,8 +7,8 @@ Sentences have a level of their own, seeds another, and outputs of one seed scat
 
 import numpy as np
 
+from dragoman.reporting.significance import LEVEL, compare_seeds, paired_bootstrap
 from dragoman.shared.evaluation.counts import Counts, rate
-from dragoman.shared.evaluation.significance import LEVEL, compare_seeds, paired_bootstrap
 
 PAIRS, SENTENCES, SAMPLES = 300, 200, 200
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.errors import UsageError
+from dragoman.shared.evaluation.markdown import markdown
 from dragoman.shared.evaluation.results import latest, read
 from dragoman.shared.evaluation.scoring import check_metrics
-from dragoman.shared.evaluation.tables import markdown
 from dragoman.shared.machine.files import replaced_file
 from dragoman.shared.machine.processes import on_main
 from dragoman.shared.machine.workspace import Phase, Workspace

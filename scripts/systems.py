@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from dragoman.reporting.tables import render
 from dragoman.shared.evaluation import results
-from dragoman.shared.evaluation.tables import markdown, render
+from dragoman.shared.evaluation.markdown import markdown
 from dragoman.shared.recipe.locations import header, is_base
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -42,7 +42,7 @@ LAYERS = {
         ["training"],
         ["phases"],
     ],
-    "dragoman": [["runs"], ["almanac", "exchange", "simultaneous"], ["commands"], ["serving"], ["cli"]],
+    "dragoman": [["runs", "reporting"], ["almanac", "exchange", "simultaneous"], ["commands"], ["serving"], ["cli"]],
 }
 #: Modules at the top of these: core types, which every layer may import; and what may import all.
 CORE = {

@@ -158,9 +158,10 @@ def results(
     ] = False,
 ) -> None:
     """Collect the results of runs into results.jsonl, and write RESULTS.md from it."""
-    from dragoman.shared.evaluation.results import collect, of_run, read
-    from dragoman.shared.evaluation.tables import details as tables
-    from dragoman.shared.evaluation.tables import summarise
+    from dragoman.reporting.collecting import collect
+    from dragoman.reporting.tables import details as tables
+    from dragoman.reporting.tables import summarise
+    from dragoman.shared.evaluation.results import of_run, read
 
     rows = [row for run in runs or [into] for row in of_run(run)]
     collect(rows, into)

@@ -11,9 +11,9 @@ import numpy as np
 
 from dragoman.commands.runs import common_metrics
 from dragoman.commands.seeds import Arm, arms_of, folder, run_seeds
+from dragoman.reporting.tables import aligned
 from dragoman.shared.errors import UsageError
 from dragoman.shared.evaluation.plots import COLOURS, INK, SIZE, dress
-from dragoman.shared.evaluation.tables import aligned
 from dragoman.shared.machine.extras import present
 from dragoman.shared.machine.files import replaced_file
 

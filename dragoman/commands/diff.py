@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from dragoman.commands.runs import Tested, check_same_test, common_metrics, pairs_of_tests, tests_of
+from dragoman.reporting.significance import SAMPLES, SEED, TRIALS, Comparison, compare
+from dragoman.reporting.tables import aligned
 from dragoman.shared.errors import DataError
 from dragoman.shared.evaluation.scoring import check_metrics
-from dragoman.shared.evaluation.significance import SAMPLES, SEED, TRIALS, Comparison, compare
-from dragoman.shared.evaluation.tables import aligned
 from dragoman.shared.recipe.recipe import Recipe
 
 #: Keys in which any two runs differ.

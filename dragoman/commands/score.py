@@ -10,13 +10,13 @@ from pathlib import Path
 
 from dragoman.commands.diff import render_comparisons
 from dragoman.commands.input_files import lines
+from dragoman.reporting.significance import compare
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation.counts import Counts
 from dragoman.shared.evaluation.outputs import ONE_LINE
 from dragoman.shared.evaluation.resegment import resegment_text
 from dragoman.shared.evaluation.scores import Score, TextScorer
 from dragoman.shared.evaluation.scoring import check_metrics
-from dragoman.shared.evaluation.significance import compare
 from dragoman.shared.machine.device import Machine
 
 

@@ -17,11 +17,9 @@ import numpy as np
 from dragoman.commands.data_seen import data_seen, learning_parameters, training_minutes
 from dragoman.commands.diff import differing_keys, render_keys
 from dragoman.commands.runs import Tested, check_same_test, common_metrics, tests_of
-from dragoman.runs.running import is_finished
-from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.evaluation import directions
-from dragoman.shared.evaluation.results import collect, commit, of_run
-from dragoman.shared.evaluation.significance import (
+from dragoman.reporting import directions
+from dragoman.reporting.collecting import collect
+from dragoman.reporting.significance import (
     SAMPLES,
     SEED,
     SeedComparison,
@@ -29,7 +27,10 @@ from dragoman.shared.evaluation.significance import (
     compare_seeds,
     paired_bootstrap,
 )
-from dragoman.shared.evaluation.tables import MEANS, aligned
+from dragoman.reporting.tables import MEANS, aligned
+from dragoman.runs.running import is_finished
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.evaluation.results import commit, of_run
 from dragoman.shared.machine.stopping import Interrupted
 from dragoman.shared.phases.evaluating import Evaluate
 from dragoman.shared.recipe.arms import PLUS

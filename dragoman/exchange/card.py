@@ -13,8 +13,8 @@ import yaml
 
 from dragoman.runs.task import task_of
 from dragoman.shared.errors import DataError
+from dragoman.shared.evaluation.markdown import markdown
 from dragoman.shared.evaluation.results import latest, read
-from dragoman.shared.evaluation.tables import markdown
 from dragoman.shared.machine.files import replaced_file
 from dragoman.shared.systems.model_folder import model_folder
 from dragoman.shared.systems.reading_model import ReadingModel

@@ -1,4 +1,4 @@
-"""Results: a JSON line for each run and test set in results.jsonl, and the RESULTS.md that is made of them (tables.py).
+"""Results: a JSON line for each run and test set in results.jsonl.
 
 In memory a row is one measured number, a *measurement*; it says everything that is needed to trust or repeat it:
 
@@ -16,11 +16,12 @@ In a file the measurements of one run on one test set are one line: the values s
 ``lines`` is one number unless the metrics differ in it. ``signed`` is a short name of their ``signatures``, by metric,
 which stand in the first line that has them; lines below with the same ones bear the name alone.
 
-Collected, a run's rows leave out what its recipe and arm say at that commit, and tell the ``data`` that it learned
-from, the ``minutes`` of all its training and, where a part was tuned, the millions of parameters ``learning``. Rows of
-the ``kind`` "comparison" are differences of means over ``seeds`` ``against`` another recipe, with ``low``, ``high`` and
-``p`` (see significance.py), and those of the kind "comparison of means" likewise of means over directions. Means and
-verdicts are computed from these rows wherever they are shown. Nothing is typed by hand.
+Collected (dragoman/reporting/collecting.py), a run's rows leave out what its recipe and arm say at that commit, and
+tell the ``data`` that it learned from, the ``minutes`` of all its training and, where a part was tuned, the millions of
+parameters ``learning``. Rows of the ``kind`` "comparison" are differences of means over ``seeds`` ``against`` another
+recipe, with ``low``, ``high`` and ``p`` (dragoman/reporting/significance.py), and those of the kind "comparison of
+means" likewise of means over directions. Means and verdicts are computed from these rows wherever they are shown.
+Nothing is typed by hand.
 """
 
 from __future__ import annotations
@@ -36,7 +37,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired
 
 from dragoman.shared.errors import DataError
-from dragoman.shared.evaluation.tables import render
 from dragoman.shared.machine.files import names_when_full, replaced_file
 from dragoman.shared.machine.processor import processor
 from dragoman.shared.machine.records import check_record, parse_record
@@ -90,10 +90,6 @@ IDENTITY = (
     *("phase", "split", "metric", "corpus", "seed"),
     *("text", "reads", "writes", "ensemble", "language_model", "lm_weight", "ctc_weight"),
 )
-#: Known from the recipe, its arm and the commit, or of use in the run's folder only.
-OF_THE_RUN = ("command", "outputs", "language", "averaging", "search", "beam", "length_penalty", "evaluation_minutes")
-#: The phase that needs not be named.
-EVALUATION = "evaluate"
 #: Known when runs are collected by ``dragoman seeds``, and kept when they are collected again.
 OF_TRAINING = ("data", "minutes", "learning")
 
@@ -128,8 +124,13 @@ def forget(path: Path, recipe: str, phase: str) -> None:
     if not path.is_file():
         return
     kept = [row for row in read(path) if (row["recipe"], row.get("phase")) != (recipe, phase)]
+    write(path, kept)
+
+
+def write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Replace a file by these measurements."""
     with replaced_file(path) as temporary:
-        temporary.write_text(_text(kept), encoding="utf-8")
+        temporary.write_text(_text(rows), encoding="utf-8")
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -164,36 +165,11 @@ def of_run(run: Path) -> list[dict[str, Any]]:
     return read(path)
 
 
-def collect(rows: Iterable[dict[str, Any]], into: Path) -> Path:
-    """Bring ``into/results.jsonl`` up to date with measurements, and write ``into/RESULTS.md`` from it.
-
-    Of a measurement made again, the last one is kept, so that collecting twice changes nothing.
-
-    Args:
-        rows: of runs, and comparisons of them.
-        into: the folder of the table; made if missing.
-
-    Returns:
-        The path of RESULTS.md.
-
-    Raises:
-        DataError: if a line that is there is not a row.
-    """
-    path = into / "results.jsonl"
-    rows = latest([*(read(path) if path.is_file() else []), *map(_collected, rows)])
-    with replaced_file(path) as temporary:
-        temporary.write_text(_text(rows), encoding="utf-8")
-    table = into / "RESULTS.md"
-    with replaced_file(table) as temporary:
-        temporary.write_text(render(rows, path.name), encoding="utf-8")
-    return table
-
-
 def latest(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the last row of each measurement, oldest first."""
     last: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in rows:
-        identity = tuple(json.dumps(_or_none(row.get(name)), sort_keys=True) for name in IDENTITY)
+        identity = tuple(json.dumps(or_none(row.get(name)), sort_keys=True) for name in IDENTITY)
         earlier = last.pop(identity, {})
         if "data" in earlier and "data" not in row:
             row = row | {name: earlier[name] for name in OF_TRAINING if name in earlier}
@@ -201,19 +177,8 @@ def latest(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(last.values())
 
 
-def _collected(row: dict[str, Any]) -> dict[str, Any]:
-    """Return what is collected of a row: nothing that is empty or that its recipe knows."""
-    left_out = OF_THE_RUN if row["recipe"] else ()
-    kept = {name: value for name, value in row.items() if name not in left_out and _or_none(value) is not None}
-    if kept.get("phase") == EVALUATION:
-        del kept["phase"]
-    if "commit" in kept:
-        kept["commit"] = kept["commit"][:10] + "+" * kept["commit"].endswith("+")
-    return {"recipe": row["recipe"]} | kept
-
-
-def _or_none(value: Any) -> Any:
-    """Return the value; what is empty is as good as not there."""
+def or_none(value: Any) -> Any:
+    """Return the value of a row; what is empty is as good as not there."""
     return None if value in ("", [], {}) else value
 
 

@@ -16,8 +16,8 @@ from dragoman.commands.score import Learned, score_files
 from dragoman.exchange.comet import read_comet
 from dragoman.exchange.comet_models import CometModel
 from dragoman.exchange.learned import LearnedMetric
+from dragoman.reporting.significance import compare
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.evaluation.significance import compare
 from tests.small import refuses
 
 FIXTURES = Path(__file__).parents[2] / "parity" / "comet"

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dragoman.reporting.significance import compare
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation.meteor import OTHERS, SETTINGS, VARIABLE, MeteorMetric
 from dragoman.shared.evaluation.scores import TextScorer, score
-from dragoman.shared.evaluation.significance import compare
 from tests.small import refuses
 
 PACKAGE = find_spec("pycocoevalcap")

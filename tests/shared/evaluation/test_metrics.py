@@ -14,10 +14,10 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.tokenizers import tokenizer_spm
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
+from dragoman.reporting.significance import compare
 from dragoman.shared.errors import DataError
 from dragoman.shared.evaluation.metrics import METRICS, chrf, unknown
 from dragoman.shared.evaluation.scores import score
-from dragoman.shared.evaluation.significance import compare
 from dragoman.shared.text import languages
 from dragoman.shared.text.normalise import Policy
 from dragoman.shared.text.piece_model import train_sentencepiece

@@ -8,10 +8,10 @@ import random
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
+from dragoman.reporting.significance import compare
 from dragoman.shared.errors import UsageError
 from dragoman.shared.evaluation.metrics import METRICS
 from dragoman.shared.evaluation.scores import TextScorer, score
-from dragoman.shared.evaluation.significance import compare
 from dragoman.shared.machine import extras
 from tests.small import refuses
 

@@ -1,4 +1,7 @@
-"""RESULTS.md, and the table of headline scores, made of rows of results (see results.py); and tables for a terminal."""
+"""RESULTS.md and the table of headline scores, made of rows of results; and tables for a terminal.
+
+Rows are described in shared/evaluation/results.py.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,12 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from dragoman.reporting import directions
+from dragoman.reporting.significance import NO_DIFFERENCE, verdict
 from dragoman.shared.errors import DataError
-from dragoman.shared.evaluation import directions
 from dragoman.shared.evaluation.counts import HIGHER_IS_BETTER
-from dragoman.shared.evaluation.significance import NO_DIFFERENCE, verdict
+from dragoman.shared.evaluation.markdown import Row, cell, markdown
 from dragoman.shared.machine.files import replaced_file
-
-Row = dict[str, Any]
 
 #: Rows that agree in these, and in the number of models, measured the same, perhaps with other seeds.
 SAME = ("corpus", "lm_weight", "ctc_weight")
@@ -28,8 +30,6 @@ MOST_SPLITS = 4
 OF_DIRECTIONS = ("bleu", "off_target")
 #: The kind of rows that compare means over directions; their "split" names all of these, sorted.
 MEANS = "comparison of means"
-FORMATS = dict.fromkeys(("value", "low", "high", "learning"), ".2f") | {"p": ".4f", "minutes": ".1f"}
-NUMERIC = {*FORMATS, "lines", "beam", "length_penalty", "seed", "seeds"}
 LEGEND = """\
 A line is made by `dragoman seeds RECIPE --arm ARM --seeds 1,2,3 --against CONTROL`, with `--KEY VALUE` for other keys.
 Scores are means over seeds ± their standard deviation. After a comma: the difference from each control in the column
@@ -103,7 +103,7 @@ def details(rows: Iterable[Row]) -> Iterator[str]:
             scores = {split: mean(_values(_newest(arm, split))) for split in splits}
             heading, *lines = (f"| {' | '.join(cells)} |" for cells in directions.table(scores))
             ruler = f"|---|{'---:|' * (heading.count('|') - 2)}"
-            given = _cell("keys", arm[0].get("keys") or {})
+            given = cell("keys", arm[0].get("keys") or {})
             name = " ".join(filter(None, [_name(arm[0]), arm[0].get("arm"), given, arm[0].get("text")]))
             yield "\n".join([f"{name}, {arm[0]['metric']} on {test}, sources by targets:", "", heading, ruler, *lines])
 
@@ -149,7 +149,7 @@ def _headlines(rows: Sequence[Row]) -> list[Row]:
 
 
 def _model_of(row: Row) -> tuple[str, ...]:
-    given = _cell("keys", row.get("keys") or {})
+    given = cell("keys", row.get("keys") or {})
     return row["recipe"], row.get("arm") or "", given, row.get("model") or ""
 
 
@@ -224,19 +224,10 @@ def _verdict(comparison: Row | None) -> str:
 
 
 def _control(comparison: Row) -> str:
-    keys = _cell("keys", comparison.get("against_keys") or {})
+    keys = cell("keys", comparison.get("against_keys") or {})
     arm = comparison.get("against_arm") or ""
     other = "" if comparison["against"] == comparison["recipe"] and (arm or keys) else comparison["against"]
     return " ".join(filter(None, [other, arm, keys]))
-
-
-def markdown(rows: Sequence[Row], columns: dict[str, str]) -> str:
-    """Return a table with the columns that some row has."""
-    columns = {key: heading for key, heading in columns.items() if any(row.get(key) not in (None, {}) for row in rows)}
-    lines = ["| " + " | ".join(columns.values()) + " |"]
-    lines.append("|" + "|".join("---:" if key in NUMERIC else "---" for key in columns) + "|")
-    lines += ["| " + " | ".join(_cell(key, row.get(key)) for key in columns) + " |" for row in rows]
-    return "\n".join(lines)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -259,30 +250,6 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _cell(key: str, value: Any) -> str:
-    if value is None:
-        return ""
-    if key in FORMATS:
-        return format(value, FORMATS[key])
-    if isinstance(value, dict):
-        value = " ".join(f"{name}={_written(given)}" for name, given in sorted(value.items()))
-    if isinstance(value, list):
-        value = ", ".join(map(str, value))
-    return str(value).replace("|", "\\|").replace("\n", " ")
-
-
-def _written(value: Any) -> str:
-    """Return the value of a key as a recipe has it."""
-    if isinstance(value, dict) and len(value) == 1 and next(iter(value)).startswith("!"):
-        [(tag, argument)] = value.items()
-        return f"{tag} {_written(argument)}"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}: {_written(given)}" for name, given in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_written, value)) + "]"
-    return "null" if value is None else str(value)
 
 
 def _signatures(rows: Sequence[Row]) -> str:

@@ -1,6 +1,6 @@
 """Tests of several directions, by hand."""
 
-from dragoman.shared.evaluation.directions import by_name, direction_of, table
+from dragoman.reporting.directions import by_name, direction_of, table
 
 
 def test_directions_are_found_in_the_names_of_tests():

@@ -9,11 +9,11 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
-import dragoman.shared.evaluation.significance as significance
+import dragoman.reporting.significance as significance
+from dragoman.reporting.significance import SEED, bootstrap, compare, compare_means, compare_seeds, randomise
 from dragoman.shared.errors import DataError
 from dragoman.shared.evaluation.counts import Counts, rate
 from dragoman.shared.evaluation.scores import TextScorer
-from dragoman.shared.evaluation.significance import SEED, bootstrap, compare, compare_means, compare_seeds, randomise
 from tests.small import refuses
 
 WORDS = "the a cat dog old young man sat ran on under to by mat house tree with without hat".split()

@@ -1,0 +1,1 @@
+"""Measurements of runs: gathered, compared by tests of significance, and written as tables."""
