@@ -21,8 +21,8 @@ VALIDATION = [{"update": u, "validation": {"loss": 9 - u / 110, "bleu": u / 10}}
     "rows",
     [
         TRAINING + VALIDATION,
-        TRAINING[:1],
-        VALIDATION[:1],
+        pytest.param(TRAINING[:1], marks=pytest.mark.slow),
+        pytest.param(VALIDATION[:1], marks=pytest.mark.slow),
         [{"update": 25, "loss": float("nan"), "parts": {}, "lr": 0.0}],
         [*TRAINING, {"update": 300, "validation": {"loss": 3.0}}],
     ],

@@ -75,15 +75,14 @@ def state():
 forked = []
 os.register_at_fork = lambda **given: forked.extend(function.__module__ for function in given.values())
 before = state()
-for package in ("dragoman", "shared", "st", "mt"):
-    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
-        if module.name != "dragoman.__main__":
-            try:
-                importlib.import_module(module.name)
-            except ModuleNotFoundError as error:  # of an extra: nothing of it is imported, then
-                assert error.name in {"bitsandbytes", "peft"}, error
-assert len([name for name in sys.modules if name.startswith(("shared.", "st.", "mt."))]) > 200
-ours = [name for name in forked if name.startswith(("shared", "dragoman", "st.", "mt."))]
+for module in pkgutil.walk_packages(importlib.import_module("dragoman").__path__, "dragoman."):
+    if module.name != "dragoman.__main__":
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as error:  # of an extra: nothing of it is imported, then
+            assert error.name in {"bitsandbytes", "peft"}, error
+assert len([name for name in sys.modules if name.startswith(("dragoman.shared.", "dragoman.st.", "dragoman.mt."))]) > 200
+ours = [name for name in forked if name.startswith("dragoman")]
 assert state() == before and not ours, (state(), before, ours)
 """
 
