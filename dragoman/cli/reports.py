@@ -130,7 +130,8 @@ def lab(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="YAML file of experiments; its form: docs/results.md")],
     minutes: Annotated[
-        float | None, typer.Option(help="stop all after this many, print what there is, and go on at the next call")
+        float | None,
+        typer.Option(help="stop all after this many, print what there is, and go on at the next call; 0: print only"),
     ] = None,
     into: Annotated[Path | None, typer.Option(help="folder for results and logs; default: the file's name")] = None,
 ) -> None:

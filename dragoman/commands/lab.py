@@ -87,7 +87,7 @@ def run_lab(
     Args:
         file: of the form above.
         overrides: keys of all runs, as on the command line; a control's own keys are stronger.
-        minutes: after which all is stopped and the table is made; None means when all is done.
+        minutes: after which all is stopped and the table is made; 0 begins nothing; None means when all is done.
         into: the folder for results.jsonl and RESULTS.md, ``report.txt`` with all comparisons, and ``logs``; by default
             that of the file's name, with "-debug" behind it if runs are for debugging.
         command: how this was started, for the record.
@@ -97,10 +97,11 @@ def run_lab(
 
     Raises:
         DataError: if the file cannot be read.
-        UsageError: if it names what is not there, or two different runs in one folder, or for less than half a minute.
+        UsageError: if it names what is not there, or two different runs in one folder; or if ``minutes`` is less than
+            half of one.
         Interrupted: after Ctrl-C; the same command goes on.
     """
-    if minutes is not None:
+    if minutes:
         check_number("--minutes", minutes, least=0.5)
     asked, experiments = read_lab(file, overrides)
     runs = _different(run for experiment in experiments for run in experiment.runs())

@@ -159,6 +159,9 @@ def test_what_time_does_not_allow_is_missing_until_a_later_call(folder, pretende
     assert f"{folder}/fine.yaml --seed 2: begun" in said and "6 of 7 runs are done" in said
     assert f"not compared:\n{folder}/fine.yaml: no run was completed" in said
     assert pretended.history[-1] == "!fine 2"
+    events = len(pretended.history)
+    assert not run_lab(file, minutes=0, into=folder / "table", command="") and len(pretended.history) == events
+    assert "6 of 7 runs are done" in capsys.readouterr().out
     pretended.looks["fine"] = 1
     assert run_lab(file, minutes=None, into=folder / "table", command="")
     assert pretended.history[-2:] == ["+fine 2", "-fine 2"]

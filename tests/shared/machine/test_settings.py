@@ -81,7 +81,8 @@ for module in pkgutil.walk_packages(importlib.import_module("dragoman").__path__
             importlib.import_module(module.name)
         except ModuleNotFoundError as error:  # of an extra: nothing of it is imported, then
             assert error.name in {"bitsandbytes", "peft"}, error
-assert len([name for name in sys.modules if name.startswith(("dragoman.shared.", "dragoman.st.", "dragoman.mt."))]) > 200
+rooms = ("dragoman.shared.", "dragoman.st.", "dragoman.mt.")
+assert len([name for name in sys.modules if name.startswith(rooms)]) > 200
 ours = [name for name in forked if name.startswith("dragoman")]
 assert state() == before and not ours, (state(), before, ours)
 """
