@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import signal
 import sys
 from typing import Any
 
@@ -98,6 +99,7 @@ def _answer(answers: int, status: int, sound: bytes, words: list[Word]) -> None:
 
 def serve(library_file: str, data: str) -> None:
     """Answer requests from standard input until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, whose end closes our input
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever the library prints must not stand between the answers
     library = ctypes.CDLL(library_file)

@@ -1,23 +1,18 @@
-"""The studio: clean processes that speak recordings, in parallel, to files.
+"""The studio: threads that speak recordings, in parallel, to files.
 
-They are processes of their own (not forks of the caller) because each utterance is spoken by a forked child, and
-forking is safe only where no other library has started threads. One line of JSON is one recording, one line answers it.
-What a recording holds depends on its own lines and seed only, never on the process that speaks it.
+Each has a process of eSpeak NG (voices.py). What it computes itself, in numpy, scipy and libsndfile, holds up no other
+thread. What a recording holds depends on its own lines and seed only, never on who speaks it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
-import queue
-import signal
-import subprocess
-import sys
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -110,36 +105,16 @@ def word_times(utterance: int, said: list[voices.SpokenWord], start: float, leng
     ]
 
 
-def serve() -> None:
-    """Answer recordings from standard input until it ends: the main function of a process of the studio."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, whose end closes our input
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever the library prints must not stand between the answers
-    try:
-        speaker = voices.Speaker()
-        for line in sys.stdin:
-            job = json.loads(line)
-            recording = Recording(**{**job, "texts": tuple(job["texts"])})
-            spans = perform(speaker, recording)
-            keep = Path(recording.spans)
-            keep.with_suffix(".new").write_text(json.dumps(spans), encoding="utf-8")
-            os.replace(keep.with_suffix(".new"), keep)
-            print(json.dumps({"spans": spans}), file=answers, flush=True)
-    except (DataError, OSError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        print(json.dumps({"error": reason}), file=answers, flush=True)
-
-
 class Studio:
-    """A pool of `workers` speaking processes, started when the first recording comes; a context manager."""
+    """A pool of `workers` threads that speak, started when the first recording comes; a context manager."""
 
     def __init__(self, *, workers: int) -> None:
         if workers < 0:
             raise ValueError(f"workers must be 0 (as many as there are processors) or more, not {workers}")
         check_workers(workers)
         self.workers = workers or min(os.cpu_count() or 1, 16)
-        self._idle: queue.SimpleQueue[subprocess.Popen[str]] = queue.SimpleQueue()
-        self._processes: list[subprocess.Popen[str]] = []
+        self._threads = ThreadPoolExecutor(self.workers, "studio")
+        self._mine = threading.local()
 
     def __enter__(self) -> Studio:
         return self
@@ -147,17 +122,7 @@ class Studio:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in self._processes:
-            assert process.stdin is not None
-            if kind is not None:
-                process.terminate()
-            with contextlib.suppress(BrokenPipeError):  # it has ended by itself, and `_ask` has said so
-                process.stdin.close()
-        for process in self._processes:
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
-        self._processes.clear()
+        self._threads.shutdown(cancel_futures=True)
 
     def record(self, recordings: Iterable[Recording]) -> Iterator[Recording]:
         """Make the recordings that are not there yet; yields each when it is, in any order.
@@ -172,48 +137,22 @@ class Studio:
                 missing.append(recording)
         if not missing:
             return
-        voices.require()  # here too: a process that cannot start has no good place to say why
-        self._start(min(self.workers, len(missing)))
-        with ThreadPoolExecutor(len(self._processes)) as threads:
-            running = [threads.submit(self._ask, recording) for recording in missing]
-            try:
-                for future in as_completed(running):
-                    yield future.result()
-            finally:
-                threads.shutdown(wait=True, cancel_futures=True)
+        voices.require()
+        for future in as_completed([self._threads.submit(self._make, recording) for recording in missing]):
+            yield future.result()
 
-    def _start(self, number: int) -> None:
-        root = Path(__file__).resolve().parents[2]
-        paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
-        single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        while len(self._processes) < number:
-            process = subprocess.Popen(
-                [sys.executable, "-c", "from dragoman.almanac.studio import serve; serve()"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-                env={**os.environ, **single, "PYTHONPATH": os.pathsep.join(paths)},
-            )
-            self._processes.append(process)
-            self._idle.put(process)
-
-    def _ask(self, recording: Recording) -> Recording:
-        process = self._idle.get()
-        assert process.stdin is not None and process.stdout is not None
+    def _make(self, recording: Recording) -> Recording:
+        """Speak a recording, in a thread, and keep where its utterances lie: then it is there."""
         try:
-            process.stdin.write(json.dumps(asdict(recording)) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        except (BrokenPipeError, ValueError):
-            line = ""
-        finally:
-            self._idle.put(process)
-        if not line:
-            raise DataError(f"{recording.path}: the process that speaks it ended (status {process.poll()})")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise DataError(f"{recording.path}: {answer['error']}")
+            if not hasattr(self._mine, "speaker"):
+                self._mine.speaker = voices.Speaker()
+            kept = json.dumps(perform(self._mine.speaker, recording))
+            keep = Path(recording.spans)
+            keep.with_suffix(".new").write_text(kept, encoding="utf-8")
+            os.replace(keep.with_suffix(".new"), keep)
+        except (DataError, OSError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise DataError(f"{recording.path}: {reason}") from error
         return recording
 
 

@@ -1,8 +1,6 @@
-"""Voices and the studio. Everything speaks in processes of its own: this one has torch in it."""
+"""Voices: samples that depend on text and manner alone, their level and their noise."""
 
 import random
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -11,23 +9,18 @@ import pytest
 from dragoman.almanac import voices
 from dragoman.almanac.frames import randomness
 from dragoman.shared.errors import DataError
+from tests.small import refuses
 
-SPEAK = """
-import hashlib, sys
-from dragoman.almanac.voices import Manner, Speaker
-speaker = Speaker()
-for line in sys.argv[1:]:
-    voice, speed, pitch, text = line.split("|")
-    samples = speaker.speak(text, Manner(voice, int(speed), int(pitch)))
-    print(len(samples), hashlib.sha256(samples.tobytes()).hexdigest())
-"""
 HELLO = "en-us+f3|170|50|Is it really half past three in Berlin?"
 
 
 def speak(*lines):
-    done = subprocess.run([sys.executable, "-c", SPEAK, *lines], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    """Return the number of samples and the bytes of each text, spoken by one process, one after the other."""
+    speaker, heard = voices.Speaker(), []
+    for voice, speed, pitch, text in (line.split("|") for line in lines):
+        samples = speaker.speak(text, voices.Manner(voice, int(speed), int(pitch)))
+        heard.append((len(samples), samples.tobytes()))
+    return heard
 
 
 def test_the_same_text_gives_the_same_samples_whenever_it_is_spoken():
@@ -39,35 +32,30 @@ def test_the_same_text_gives_the_same_samples_whenever_it_is_spoken():
 
 
 def test_words_are_those_of_the_text_in_order():
-    code = "from dragoman.almanac.voices import Manner, Speaker\n"
-    code += "for samples, words in Speaker().speak_words([('It is a hat.', Manner('en-us', 150, 50))]):\n"
-    code += "    print(len(samples), *(f'{word.text}={word.start}' for word in words))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    length, *words = done.stdout.split()
-    starts = [float(word.partition("=")[2]) for word in words]  # in samples
-    assert [word.partition("=")[0] for word in words] == ["It", "is", "a", "hat"]
-    assert starts == sorted(starts) and 0 <= starts[0] < starts[-1] < float(length)
+    manner = voices.Manner("en-us", 150, 50)
+    [(samples, words)] = voices.Speaker().speak_words([("It is a hat.", manner)])
+    starts = [word.start for word in words]
+    assert [word.text for word in words] == ["It", "is", "a", "hat"]
+    assert starts == sorted(starts) and 0 <= starts[0] < starts[-1] < len(samples)
 
 
 def test_voice_speed_and_pitch_are_heard():
     changed = (HELLO.replace(*pair) for pair in (("170", "120"), ("50", "70"), ("f3", "m3")))
     plain, slow, high, man = speak(HELLO, *changed)
     assert len({plain, slow, high, man}) == 4
-    assert int(slow.split()[0]) > 1.2 * int(plain.split()[0])
+    assert slow[0] > 1.2 * plain[0]
 
 
 def test_every_voice_speaks_and_they_all_differ():
     variants = voices.SEEN_VOICES + voices.UNSEEN_VOICES
     heard = speak(*(HELLO.replace("f3", variant) for variant in variants))
     assert len(set(heard)) == len(variants) == 18
-    assert all(1.5 < int(line.split()[0]) / voices.ESPEAK_RATE < 4 for line in heard)
+    assert all(1.5 < samples / voices.ESPEAK_RATE < 4 for samples, _ in heard)
     assert not set(voices.SEEN_VOICES) & set(voices.UNSEEN_VOICES)
 
 
 def test_unknown_voice_is_refused():
-    command = [sys.executable, "-c", SPEAK, "xx-yy+f3|170|50|Hello"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "DataError" in done.stderr and "'xx-yy+f3'" in done.stderr
+    refuses(DataError, r"'xx-yy\+f3'", speak, "xx-yy+f3|170|50|Hello")
 
 
 @pytest.mark.parametrize("missing", ["espeakng-loader", "scipy"])
