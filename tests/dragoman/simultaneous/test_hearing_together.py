@@ -82,9 +82,16 @@ def told(emissions):
 POLICIES = [LocalAgreement(), Hold(tokens=2), AlignAtt(frames=2, layer=1), WaitK(k=1, tokens=True)]
 
 
-@pytest.mark.parametrize("apart", [listening.APART, frozenset()], ids=["apart", "in one batch"])
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
-@pytest.mark.parametrize("search", [GreedySearch(rules=RULES), BeamSearch(beam=3, rules=RULES)], ids=["greedy", "beam"])
+@pytest.mark.parametrize(
+    ("search", "apart"),
+    [
+        pytest.param(GreedySearch(rules=RULES), frozenset(), id="greedy, in one batch"),
+        pytest.param(GreedySearch(rules=RULES), listening.APART, id="greedy, apart", marks=pytest.mark.slow),
+        pytest.param(BeamSearch(beam=3, rules=RULES), frozenset(), id="beam, in one batch", marks=pytest.mark.slow),
+        pytest.param(BeamSearch(beam=3, rules=RULES), listening.APART, id="beam, apart"),
+    ],
+)
 def test_each_writes_what_he_writes_alone(system, batches, monkeypatch, search, policy, apart):
     alone = [listener(system, policy, search, language) for language, *_ in SPEAKERS]
     expected = [turn.listener.hear(turn.waveform, last=turn.last) for turns in rounds(alone) for turn in turns]
