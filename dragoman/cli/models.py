@@ -66,6 +66,9 @@ def import_(
             "that much less time, longer sound is divided (--maximum-seconds)"
         ),
     ] = None,
+    times: Annotated[
+        bool, typer.Option("--times", help="Whisper writes the times of its segments, for subtitles")
+    ] = False,
     overwrite: Overwrite = False,
 ) -> None:
     r"""Convert a fairseq or Hugging Face checkpoint to a model folder, and report which tensors were loaded.
@@ -92,6 +95,7 @@ def import_(
         engine=engine,
         prompt=prompt,
         window=window,
+        times=times,
     )
     for line in report.lines():
         print(line)
