@@ -47,7 +47,7 @@ def import_(
     engine: Annotated[
         str,
         typer.Option(
-            help="native, or transformers, which computes SeamlessM4T, NLLB-MoE, Canary, Qwen2-Audio, Granite, "
+            help="native, or transformers, which computes SeamlessM4T, NLLB-MoE, Canary, Qwen2-Audio, Granite, Voxtral "
             "and decoder-only language models (Qwen, Gemma, TowerInstruct); pip install 'dragoman\\[hf]'"
         ),
     ] = "native",
