@@ -159,7 +159,7 @@ def export_adapter(model: str | Path, original: str | Path, out: str | Path) -> 
     config = LoraConfig(r=rank, lora_alpha=rank, target_modules=targets, task_type="CAUSAL_LM", inference_mode=True)
     config.base_model_name_or_path = str(original)
     with replaced_folder(out) as temporary:
-        config.save_pretrained(temporary)
+        config.save_pretrained(str(temporary))
         save_file(tensors, temporary / ADAPTER, metadata={"format": "pt"})
         (temporary / ADAPTER).chmod((temporary / "adapter_config.json").stat().st_mode & 0o777)
         check_back(load_file(temporary / ADAPTER), tensors, set())

@@ -127,7 +127,8 @@ class HearingModel(CausalModel):
         """Return the features of the sounds, and which of their frames are heard."""
         features, mask = encoding.extras[FEATURES], encoding.extras.get(MASK)
         assert isinstance(features, Tensor) and (mask is None or isinstance(mask, Tensor))
-        return {FEATURES: features.to(self.lm.dtype)} | ({} if mask is None else {MASK: mask})
+        given: dict[str, Tensor | None] = {FEATURES: features.to(self.lm.dtype)}
+        return given if mask is None else given | {MASK: mask}
 
 
 class WindowHearingModel(HearingModel):
