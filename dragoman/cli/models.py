@@ -62,7 +62,7 @@ def import_(
     window: Annotated[
         float | None,
         typer.Option(
-            help="seconds that Whisper hears at a time, fewer than the 30 that it was trained on: short sound takes "
+            help="seconds that Whisper or Qwen2-Audio hears at a time, fewer than its 30: short sound takes "
             "that much less time, longer sound is divided (--maximum-seconds)"
         ),
     ] = None,

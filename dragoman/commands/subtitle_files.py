@@ -156,7 +156,7 @@ class SubtitleFile:
         if self.kind == "vtt":
             blocks = re.split(r"\n\s*\n", "\n".join(lines))
             text = "\n\n".join(_NAME.sub("", block) for block in blocks if not _BESIDE.match(block))
-            settings = [line[found.end() :].strip() for line in text.splitlines() if (found := _TIMES.match(line))]
+            settings = [line[times.end() :].strip() for line in text.splitlines() if (times := _TIMES.match(line))]
             self._above = "".join(f"{block.strip()}\n\n" for block in blocks if _REFERRED.match(block))
         more = {"keep_html_tags": True, "keep_unknown_html_tags": True} if self.kind == "srt" else {}
         try:

@@ -189,7 +189,7 @@ def test_a_window_that_is_no_shorter_one_is_refused(tmp_path):
     why = "--window must be a number at least 1 and at most 2"
     for seconds in (3.0, 0.5):
         refuses(UsageError, why, import_model, tmp_path / "theirs", tmp_path / "ours", window=seconds)
-    refuses(UsageError, "--window is for Whisper in", import_model, tmp_path, tmp_path / "ours", window=5.0)
+    refuses(UsageError, "--window is for Whisper and", import_model, tmp_path, tmp_path / "ours", window=5.0)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -307,6 +307,29 @@ def test_a_listener_ends_with_the_output_of_all_that_was_heard(imported):
     assert listener.written == [token for token in whole.tokens if token != system.output.tokenizer.eos]
 
 
+def test_a_shorter_window_changes_no_output(tmp_path):
+    """Qwen2-Audio hears no silence behind a sound; the library computes windows of 4 s."""
+    folder, sounds = qwen(tmp_path), [sound for sound in noise() if len(sound) <= 2 * 16000]
+    imported_from(folder, tmp_path / "short", window=2)
+    system = System.load(tmp_path / "short")
+    assert len(system.model.lm.model.audio_tower.embed_positions.weight) == 100 and len(sounds) == 3
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    theirs = transformers.AutoModelForMultimodalLM.from_pretrained(folder).eval()
+    how = {"do_sample": False, "max_new_tokens": LIMIT + 1, "forced_eos_token_id": 2}
+    how |= {"return_dict_in_generate": True, "output_scores": True}
+    for sound, [best] in zip(sounds, found(system, sounds, GreedySearch(rules=RULES)), strict=True):
+        prompt = asked(processor, sound)
+        with torch.no_grad():
+            new, score = told(theirs.generate(**prompt, **how), prompt["input_ids"].shape[1], 2, 1)
+        assert best.tokens == new and best.score == pytest.approx(score, abs=2e-4)
+    why = "--window must be a number at least 1 and at most 4"
+    refuses(UsageError, why, imported_from, folder, tmp_path / "out", window=5)
+    refuses(UsageError, "is of whole seconds, not 1.5", imported_from, folder, tmp_path / "out", window=1.5)
+    (tmp_path / "granite").mkdir()
+    other = granite(tmp_path / "granite")
+    refuses(UsageError, "a granite_speech has no other", imported_from, other, tmp_path / "out", window=2)
+
+
 def test_bad_input_is_named(imported, tmp_path):
     processor, _, system = imported
     if isinstance(processor, transformers.GraniteSpeechProcessor):

@@ -28,12 +28,12 @@ from dragoman.exchange.transformers_engine.spoken_prompt import (
     WindowHearingModel,
 )
 from dragoman.shared.batches.speech_field import SpeechField
-from dragoman.shared.errors import DataError, UsageError, one_line
+from dragoman.shared.errors import DataError, UsageError, check_number, one_line
 from dragoman.shared.nn.translator import SPEECH
 from dragoman.shared.text import languages
 
-GRANITE, VOXTRAL = "granite_speech", "voxtral"
-MODELS = {"qwen2_audio": HearingModel, GRANITE: ApartHearingModel, VOXTRAL: WindowHearingModel}
+QWEN, GRANITE, VOXTRAL = "qwen2_audio", "granite_speech", "voxtral"
+MODELS = {QWEN: HearingModel, GRANITE: ApartHearingModel, VOXTRAL: WindowHearingModel}
 MODEL_TYPES = (*MODELS,)
 #: The tokenizer of Mistral's models, and their prompt around a sound, which a library of theirs has in place of a chat
 #: template (``mistral_common.tokens.tokenizers.instruct``).
@@ -51,6 +51,7 @@ def import_hearing_model(
     source_languages: list[str] | None,
     target_languages: list[str] | None,
     prompt: str,
+    window: float | None = None,
 ) -> tuple[PromptedSystem, LoadReport]:
     """Read a folder of a language model that hears, in Hugging Face's layout.
 
@@ -62,6 +63,8 @@ def import_hearing_model(
         source_languages: codes of what it is to translate from.
         target_languages: codes of what it is to translate into.
         prompt: what it is asked behind the sound, with ``{source_language}`` and ``{target_language}``.
+        window: whole seconds that Qwen2-Audio's encoder computes, fewer than it was trained on; it hears no silence
+            behind a sound, so that nothing else changes.
 
     Returns:
         The system, and the report of what was loaded and what was not.
@@ -97,11 +100,38 @@ def import_hearing_model(
         wanted = _library_ids(theirs, text, *pair)
         if ours != wanted or ours[-1] != last:
             raise UsageError(f"the tokenizer makes {len(wanted)} tokens of the prompt, and its parts have {len(ours)}")
-    features = LibraryFeatures(settings=extractor_settings(source))
+    settings = extractor_settings(source)
+    if window is not None:
+        settings |= shortened_window(loaded, config, int(settings.get("chunk_length", 30)), window)
+    features = LibraryFeatures(settings=settings)
     with torch.device("meta"):
         model = kind(config=plain(config), ends=ends, features=features, prompt=asked)
     model.lm = loaded
     return translating(source, model, info, {SPEECH: SpeechField()}, tokenizer, (sources, targets))
+
+
+def shortened_window(model: Any, config: dict[str, Any], usual: int, seconds: float) -> dict[str, Any]:
+    """Give the encoder of a Qwen2-Audio a shorter window; return the settings of its features that change.
+
+    Args:
+        model: whose encoder keeps its first positions.
+        config: the library's, which is changed as well.
+        usual: seconds of the window that it has.
+        seconds: of the new one.
+
+    Raises:
+        UsageError: if the new one is no shorter, or not of whole seconds.
+    """
+    check_number("--window", seconds, least=1, most=usual)
+    if seconds != int(seconds):
+        raise UsageError(f"--window of a {QWEN} is of whole seconds, not {seconds}")
+    encoder = model.model.audio_tower
+    states = encoder.max_source_positions * int(seconds) // usual
+    config["audio_config"] = config["audio_config"] | {"max_source_positions": states}
+    encoder.max_source_positions = encoder.config.max_source_positions = states
+    weight = encoder.embed_positions.weight.detach()[:states].clone()
+    encoder.embed_positions = torch.nn.Embedding.from_pretrained(weight)
+    return {"chunk_length": int(seconds)}
 
 
 def opened_tekken(source: Path) -> Any:
