@@ -47,7 +47,7 @@ def import_(
     engine: Annotated[
         str,
         typer.Option(
-            help="native, or transformers, which computes SeamlessM4T, NLLB-MoE, Canary, Qwen2-Audio, Granite, "
+            help="native, or transformers, which computes SeamlessM4T, NLLB-MoE, Canary, Qwen2-Audio, Granite, Voxtral "
             "and decoder-only language models (Qwen, Gemma, TowerInstruct); pip install 'dragoman\\[hf]'"
         ),
     ] = "native",
@@ -62,10 +62,13 @@ def import_(
     window: Annotated[
         float | None,
         typer.Option(
-            help="seconds that Whisper hears at a time, fewer than the 30 that it was trained on: short sound takes "
+            help="seconds that Whisper or Qwen2-Audio hears at a time, fewer than its 30: short sound takes "
             "that much less time, longer sound is divided (--maximum-seconds)"
         ),
     ] = None,
+    times: Annotated[
+        bool, typer.Option("--times", help="Whisper writes the times of its segments, for subtitles")
+    ] = False,
     overwrite: Overwrite = False,
 ) -> None:
     r"""Convert a fairseq or Hugging Face checkpoint to a model folder, and report which tensors were loaded.
@@ -92,6 +95,7 @@ def import_(
         engine=engine,
         prompt=prompt,
         window=window,
+        times=times,
     )
     for line in report.lines():
         print(line)
@@ -141,7 +145,7 @@ def extend(
 def export(
     model: Annotated[Path, typer.Argument(help="folder of a model, or of a run")],
     out: Annotated[Path, typer.Option(help="output folder")],
-    format: Annotated[str, typer.Option(help="ctranslate2 or huggingface")] = "ctranslate2",
+    format: Annotated[str, typer.Option(help="ctranslate2, huggingface or peft")] = "ctranslate2",
     quantization: Annotated[
         str, typer.Option(help="float32, float16, bfloat16, int16, int8, int8_float16, ...")
     ] = "float32",
@@ -153,7 +157,7 @@ def export(
     like: Annotated[
         Path | None,
         typer.Option(
-            help="folder that the model was imported from, with files to copy: for huggingface, and for Whisper"
+            help="folder that the model was imported from, with files to copy: for huggingface, peft, and Whisper"
         ),
     ] = None,
     overwrite: Overwrite = False,
@@ -162,7 +166,8 @@ def export(
 
     transformers gets text translators, and encoders of waveforms (wav2vec 2.0 and its relatives); with --like, whatever
     was imported and fine-tuned (Whisper, Speech2Text, w2v-BERT, T5). CTranslate2 gets a fine-tuned Whisper with --like,
-    as faster-whisper reads it. A part that the engine does not support (several memories, other layers) is an error.
+    as faster-whisper reads it. peft gets what a language model learned by LoRA, one that hears too, without what it
+    hears with. A part that the engine does not support (several memories, other layers) is an error.
     --quantization, --compare and --limit apply to ctranslate2 only.
     """
     from dragoman.exchange.exporting import FORMATS

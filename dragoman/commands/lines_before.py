@@ -10,13 +10,13 @@ from dragoman.shared.errors import UsageError
 from dragoman.shared.systems.system import System
 
 
-def check_context(system: System, *, marked: bool) -> None:
+def check_context(system: System, *, marked: bool, name: str = "this model") -> None:
     """Refuse, by UsageError, files with a form, and a model whose prompt has no place for a context."""
     if marked:
         raise UsageError("--context is for lines of text, not for files with a form")
     if not any(getattr(field, "takes_context", False) for field in system.inputs.values()):
         raise UsageError(
-            f"--context: this model takes none; a language model does that was imported with {CONTEXT} in its --prompt"
+            f"--context: {name} takes none; a language model does that was imported with {CONTEXT} in its --prompt"
         )
 
 

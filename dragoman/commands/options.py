@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import typer
 
-from dragoman.commands.text_options import GlossaryFile
+from dragoman.commands.text_options import ContextLines, GlossaryFile
 from dragoman.shared.errors import UsageError, check_number
 
 SEARCH, SAMPLING, SOUND, MODELS = "Search", "Sampling", "Sound files", "Models and machine"
@@ -366,6 +366,7 @@ class ServingOptions:
         _option("web page that may call the server from a browser (https://example.org); repeatable", ADDRESS),
     ] = None
     glossary: GlossaryFile = None
+    context: ContextLines = 0
     upload_megabytes: Annotated[float, _option("size of an upload", LIMITS)] = 25.0
     upload_seconds: Annotated[float, _option("seconds of sound in an upload", LIMITS)] = 3600.0
     characters: Annotated[int, _option("characters of all texts of a request", LIMITS, min=1)] = 20_000

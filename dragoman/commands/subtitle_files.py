@@ -31,6 +31,11 @@ _TAG = re.compile(r"<[^<>]*>|\{[^{}]*\}")
 _FRAMED = re.compile(rf"((?:{_TAG.pattern}|\s)*)(.*?)((?:{_TAG.pattern}|\s)*)", re.DOTALL)
 _DASH = re.compile(r"[-\u2013\u2014]\s*")
 _TIMES = re.compile(r"^\s*(\d+:)?\d+:\d+[.,]\d+\s*-->\s*(\d+:)?\d+:\d+[.,]\d+")
+#: What of WebVTT pysubs2 takes for text; what its cues refer to is kept, and comes before them.
+_BESIDE, _REFERRED = re.compile(r"\s*(NOTE|STYLE|REGION)\b"), re.compile(r"\s*(STYLE|REGION)\b")
+#: Of a cue, which pysubs2 takes for text of the one before it.
+_NAME = re.compile(r"^\s*[^\n]*\n(?=[^\n]*-->)")
+_WRITTEN = re.compile(r"^[\d:.]+ --> [\d:.]+$", re.MULTILINE)
 _LINE = r"\N"
 
 
@@ -82,6 +87,7 @@ class SubtitleFile:
             require(library, "subtitles", "a translation of subtitles")
         self.path = path
         self.kind = FORMATS[path.suffix.lower()]
+        self._above = ""  # of WebVTT: styles and regions
         self._file = self._read()
         self._frames: dict[int, tuple[str, str]] = {}
         self.lost = 0
@@ -130,7 +136,12 @@ class SubtitleFile:
         others = [event for number, event in enumerate(self._file) if number not in self._frames]
         self._file.events = sorted(kept + others, key=lambda event: event.start)
         more = {"keep_ssa_tags": True} if self.kind == "srt" else {}
-        return str(self._file.to_string(self.kind, **more))
+        made = str(self._file.to_string(self.kind, **more))
+        if self.kind != "vtt":
+            return made
+        settings = iter([event.effect for event in self._file])
+        made = _WRITTEN.sub(lambda times: f"{times[0]} {next(settings, '')}".rstrip(), made)
+        return made.replace("WEBVTT\n\n", f"WEBVTT\n\n{self._above}", 1)
 
     def _read(self) -> Any:
         import pysubs2
@@ -141,9 +152,12 @@ class SubtitleFile:
             for number, line in enumerate(lines, start=1):
                 if "-->" in line and not _TIMES.match(line):
                     raise DataError(f"{self.path}: line {number}: {shortened(line)!r} are no times")
-        if self.kind == "vtt":  # pysubs2 takes notes and styles for text
+        settings: list[str] = []
+        if self.kind == "vtt":
             blocks = re.split(r"\n\s*\n", "\n".join(lines))
-            text = "\n\n".join(block for block in blocks if not re.match(r"\s*(NOTE|STYLE|REGION)\b", block))
+            text = "\n\n".join(_NAME.sub("", block) for block in blocks if not _BESIDE.match(block))
+            settings = [line[times.end() :].strip() for line in text.splitlines() if (times := _TIMES.match(line))]
+            self._above = "".join(f"{block.strip()}\n\n" for block in blocks if _REFERRED.match(block))
         more = {"keep_html_tags": True, "keep_unknown_html_tags": True} if self.kind == "srt" else {}
         try:
             found = pysubs2.SSAFile.from_string(text, format_=self.kind, **more)
@@ -151,6 +165,11 @@ class SubtitleFile:
             raise DataError(f"{self.path}: cannot be read as {self.kind}: {error}") from error
         if not len(found):
             raise DataError(f"{self.path}: holds no subtitles")
+        if self.kind == "vtt":
+            if len(settings) != len(found):
+                raise DataError(f"{self.path}: of {len(settings)} lines with times, {len(found)} can be read")
+            for event, of_cue in zip(found, settings, strict=True):
+                event.effect = of_cue  # a field of other formats, which is not written to this one
         found.sort()
         return found
 

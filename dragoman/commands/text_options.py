@@ -36,6 +36,16 @@ GlossaryFile = Annotated[
         rich_help_panel=TEXTS,
     ),
 ]
+ContextLines = Annotated[
+    int,
+    typer.Option(
+        "--context",
+        min=0,
+        help="number of lines before each one that a language model is shown, at the place {context} of its "
+        "prompt; none are from before a blank line",
+        rich_help_panel=TEXTS,
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,16 +71,7 @@ class TextOptions:
         ),
     ] = False
     glossary: GlossaryFile = None
-    context: Annotated[
-        int,
-        typer.Option(
-            "--context",
-            min=0,
-            help="number of lines before each one that a language model is shown, at the place {context} of its "
-            "prompt; none are from before a blank line",
-            rich_help_panel=TEXTS,
-        ),
-    ] = 0
+    context: ContextLines = 0
 
     def check(self) -> None:
         """Refuse options that contradict each other, by UsageError."""

@@ -7,7 +7,11 @@ from pathlib import Path
 from dragoman.exchange.ctranslate2 import CTranslate2System, export, export_whisper
 from dragoman.exchange.huggingface import hf_export
 from dragoman.exchange.huggingface.hf_like import export_like
-from dragoman.exchange.transformers_engine.lm_export import export_language_model, holds_language_model
+from dragoman.exchange.transformers_engine.lm_export import (
+    export_adapter,
+    export_language_model,
+    holds_language_model,
+)
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.errors import DataError, UsageError
@@ -98,5 +102,29 @@ def export_huggingface(
         print(f"{out}: {line}")
 
 
+def export_peft(
+    model: Path, out: Path, *, quantization: str, compare: list[Path], limit: int, like: Path | None
+) -> None:
+    """Write what a language model learned as an adapter of peft, and say what has no place in it.
+
+    Args:
+        model: a model folder.
+        out: where to write.
+        quantization: float32.
+        compare: no manifests.
+        limit: 0.
+        like: the folder that the language model was imported from.
+
+    Raises:
+        UsageError: for options of the other formats, or a model that is no such language model.
+    """
+    if quantization != "float32" or compare or limit:
+        raise UsageError("--quantization, --compare and --limit are for --format ctranslate2")
+    if like is None or not holds_language_model(model):
+        raise UsageError("--format peft is for language models, with the folder that they were imported from as --like")
+    for line in export_adapter(model, like, out):
+        print(f"{out}: {line}")
+
+
 #: By the names that the command knows.
-FORMATS = {"ctranslate2": export_ctranslate2, "huggingface": export_huggingface}
+FORMATS = {"ctranslate2": export_ctranslate2, "huggingface": export_huggingface, "peft": export_peft}

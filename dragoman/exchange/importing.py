@@ -36,6 +36,7 @@ def import_model(
     engine: str = "native",
     prompt: str | None = None,
     window: float | None = None,
+    times: bool = False,
 ) -> LoadReport:
     """Read a checkpoint and write a model folder.
 
@@ -50,7 +51,8 @@ def import_model(
         target_languages: likewise.
         engine: "native"; or "transformers", whose code then computes the model (see docs/from_huggingface.md).
         prompt: what such a model is asked, with ``{text}``, ``{source_language}`` and ``{target_language}``.
-        window: seconds that Whisper hears at a time, if they are to be fewer than the 30 that it was trained on.
+        window: seconds that Whisper or Qwen2-Audio hears at a time, if they are to be fewer than its 30.
+        times: Whisper writes the times of its segments (see whisper_times.py).
 
     Returns:
         What was loaded and what was not.
@@ -77,8 +79,10 @@ def import_model(
             raise
     if own_files(folder) is not None:
         raise UsageError(f"{source}: is a model folder of this project already: nothing is to be imported")
-    if window is not None and (engine != "native" or not is_huggingface(folder)):
-        raise UsageError("--window is for Whisper in Hugging Face's layout, computed by the native engine")
+    if window is not None and not is_huggingface(folder):
+        raise UsageError("--window is for Whisper and Qwen2-Audio in Hugging Face's layout")
+    if times and (engine != "native" or not is_huggingface(folder)):
+        raise UsageError("--times is for Whisper in Hugging Face's layout, computed by the native engine")
     with TemporaryDirectory() as scratch:
         system: ReadingModel
         with _refusals(source):
@@ -89,6 +93,7 @@ def import_model(
                     source_languages=source_languages,
                     target_languages=target_languages,
                     prompt=prompt,
+                    window=window,
                 )
             elif is_huggingface(folder):
                 if dictionary or pieces:
@@ -102,6 +107,7 @@ def import_model(
                     source_languages=source_languages,
                     target_languages=target_languages,
                     window=window,
+                    times=times,
                 )
             else:
                 system, report = import_fairseq(

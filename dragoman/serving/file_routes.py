@@ -24,12 +24,12 @@ from dragoman.commands.whole_files import FORMS, FormedFile
 from dragoman.serving.libretranslate import (
     code_of,
     fields_schema,
-    flag_of,
     glossary_of,
     lacking,
     languages_of,
     paragraphs_of,
     sources_into,
+    split_of,
 )
 from dragoman.serving.protection import Gate, Refused, bearer, client_of
 from dragoman.serving.served import Models, Task
@@ -84,10 +84,10 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
     shelf, into = Shelf(), partial(sources_into, models.text_tasks())
 
     async def translated(
-        request: Request, task: Task, codes: dict[str, str], texts: list[str], missing: set[str]
+        request: Request, task: Task, codes: dict[str, str], texts: list[str], missing: set[str], *, lines: bool
     ) -> list[str]:
-        """Translate texts; note terms that an output lacks."""
-        rows = [{"id": shortened(text), "audio": None, "source_text": text, **codes} for text in texts]
+        """Translate texts, which may be lines that follow each other; note terms that an output lacks."""
+        rows = models.rows(texts, [codes] * len(texts), lines=lines)
         [hypotheses] = await gate.results(request, models.served[task.model].submit(task, rows))
         made = [found[0].texts["translation"] for found in hypotheses]
         missing.update(*lacking(task, rows, made))
@@ -111,7 +111,7 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
                 raise UsageError(f"Invalid request: a file ends in {', '.join(ENDINGS)}, not {shortened(ending)!r}")
             asked: dict[str, Any] = {side: form.get(side) for side in ("source", "target")}
             source, target = (code_of(asked, side) for side in ("source", "target"))
-            split, remarks, missing = flag_of(form, "split"), list[str](), set[str]()
+            split, remarks, missing = split_of(form, models), list[str](), set[str]()
             glossary = glossary_of(form, gate.limits.characters)
             content = await file.read()
             text = _text(content, gate.limits.characters)
@@ -122,14 +122,15 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
             if ending == ".txt":
                 paragraphs = paragraphs_of(text, codes["source_language"] if split else None)
                 sentences = [one for line in paragraphs for one in line.sentences]
-                ready, code = iter(await translated(request, task, codes, sentences, missing)), codes["target_language"]
+                made = await translated(request, task, codes, sentences, missing, lines=True)
+                ready, code = iter(made), codes["target_language"]
                 written = "\n".join(line.joined([next(ready) for _ in line.sentences], code) for line in paragraphs)
             else:
                 formed = await asyncio.to_thread(_formed, content, ending, codes["source_language"], folder)
                 work = formed.work(codes["target_language"])
                 asking: list[str] | None = None
                 while isinstance(step := await asyncio.to_thread(_next, work, asking), list):
-                    asking = await translated(request, task, codes, step, missing)
+                    asking = await translated(request, task, codes, step, missing, lines=False)
                 written, remarks = step, formed.remarks
         name = shelf.put(written.encode(), ending)
         answer: dict[str, Any] = {"translatedFileUrl": f"{request.base_url}download_file/{name}"}

@@ -90,7 +90,7 @@ def routes(models: Models, gate: Gate) -> APIRouter:
                 raise UsageError(f"format {shortened(str(asked['format']))!r} is not supported, only text")
             more = alternatives_of(asked, tasks)
             source, target = (code_of(asked, side) for side in ("source", "target"))
-            split, glossary = flag_of(asked, "split"), glossary_of(asked, gate.limits.characters)
+            split, glossary = split_of(asked, models), glossary_of(asked, gate.limits.characters)
             places = [f"q[{n}]" for n in range(len(texts))] if isinstance(asked["q"], list) else ["q"]
             languages = await asyncio.to_thread(languages_of, source, texts, into(target), places)
             codes = [source] * len(texts) if languages is None else [one["language"] for one in languages]
@@ -99,11 +99,13 @@ def routes(models: Models, gate: Gate) -> APIRouter:
                 known, both = models.choose("source", "translation", source=code, target=target)
                 groups[code] = _Group(await asyncio.to_thread(known.held_to, glossary, both), both)
             paragraphs = []
+            sentences: list[tuple[str, str]] = []  # with what its language is called
             for text, code in zip(texts, codes, strict=True):
-                both = groups[code].codes
-                paragraphs.append(paragraphs_of(text, both["source_language"] if split else None))
-                sentences = [sentence for line in paragraphs[-1] for sentence in line.sentences]
-                groups[code].rows += [{"id": shortened(s), "audio": None, "source_text": s, **both} for s in sentences]
+                paragraphs.append(paragraphs_of(text, groups[code].codes["source_language"] if split else None))
+                sentences += [(sentence, code) for line in paragraphs[-1] for sentence in line.sentences]
+            rows = models.rows([one for one, _ in sentences], [groups[code].codes for _, code in sentences])
+            for row, (_, code) in zip(rows, sentences, strict=True):
+                groups[code].rows.append(row)
             jobs = [models.served[one.task.model].submit(one.task, one.rows) for one in groups.values()]
             answered = dict(zip(groups, await gate.results(request, *jobs), strict=True))
         hypotheses = {code: iter(found) for code, found in answered.items()}
@@ -228,6 +230,14 @@ def flag_of(asked: Mapping[str, Any], name: str) -> bool:
     if value not in ("true", "1", "false", "0"):
         raise UsageError(f"Invalid request: {name} is true or false, not {shortened(ascii(value))}")
     return value in ("true", "1")
+
+
+def split_of(asked: Mapping[str, Any], models: Models) -> bool:
+    """Return whether lines of a request are paragraphs, or raise a UsageError, where lines are shown those before."""
+    split = flag_of(asked, "split")
+    if split and models.context:
+        raise UsageError("Invalid request: split does not go with this server's --context, which is of whole lines")
+    return split
 
 
 def paragraphs_of(text: str, language: str | None) -> list[Paragraph]:

@@ -171,7 +171,7 @@ def described(model: Served) -> dict[str, Any]:
 def written(kind: str, task: Task, codes: dict[str, str], parts: Sequence[Part]) -> Response:
     """Return segments with hypotheses in a format of the protocol."""
     best, cues = text_of(task, parts), cues_of(task, parts)
-    segments = [(part, part.timed) for part in parts]
+    segments = [(part, text) for part in parts for text in task.system.timed_texts(part)]
     if kind == "json":
         return JSONResponse({"text": best})
     if kind != "verbose_json":
@@ -192,7 +192,7 @@ def written(kind: str, task: Task, codes: dict[str, str], parts: Sequence[Part])
     answer = {
         "task": "transcribe" if task.text == "transcript" else "translate",
         "language": _language_of(task, codes, parts),
-        "duration": round(segments[-1][1].end, 3),
+        "duration": round(parts[-1].timed.end, 3),
         "text": best,
         "segments": listed,
     }

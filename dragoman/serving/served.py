@@ -15,10 +15,12 @@ from dragoman.commands.detecting import AUTO
 from dragoman.commands.glossary import Glossary
 from dragoman.commands.glossary_search import GlossarySearch
 from dragoman.commands.heard_language import HeardLanguages, heard
+from dragoman.commands.lines_before import check_context, with_context
 from dragoman.commands.live_output import policy_of
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ModelOptions, PolicyOptions, SearchOptions, SoundOptions
 from dragoman.commands.searching import fitting, search_for, translation_options
+from dragoman.exchange.transformers_engine.prompt import InContext
 from dragoman.serving.batching import Batcher, Job, Row
 from dragoman.shared.errors import UsageError, shortened
 from dragoman.shared.generator import Hypothesis
@@ -228,12 +230,20 @@ class Models:
         sound: how recordings are divided.
         models: for the sizes of batches.
         listening: what is written of a talk while it is spoken.
+        context: how many lines before each one of a request a language model is shown.
     """
 
     def __init__(
-        self, served: Sequence[Served], *, sound: SoundOptions, models: ModelOptions, listening: PolicyOptions
+        self,
+        served: Sequence[Served],
+        *,
+        sound: SoundOptions,
+        models: ModelOptions,
+        listening: PolicyOptions,
+        context: int = 0,
     ) -> None:
         self.served = {one.name: one for one in served}
+        self.context = context
         self.listening = listening
         #: Tasks that find out the language of speech, by what they are made of: equal ones share batches.
         self._detecting: dict[tuple[Task, str], Task] = {}
@@ -254,6 +264,7 @@ class Models:
         wait: float,
         observe: Callable[[str, int, float], None],
         glossary: Path | None = None,
+        context: int = 0,
     ) -> Models:
         """Load model folders; see :func:`named_folders`.
 
@@ -266,6 +277,7 @@ class Models:
             wait: seconds that a row waits for others.
             observe: called with a model's name, rows and seconds after each batch.
             glossary: a file of terms that translations of texts have.
+            context: how many lines before each one of a request a language model is shown.
 
         Raises:
             DataError: if a folder is not a model folder, or a file no glossary that the models can write.
@@ -283,13 +295,18 @@ class Models:
             loaded[name] = folder, [task.held_to(terms if task.reads == "source" else None) for task in tasks]
         if terms is not None and not any(task.reads == "source" for _, tasks in loaded.values() for task in tasks):
             raise UsageError("--glossary does not apply: no model reads text, in which terms are found")
+        reading = {name: task.system for name, (_, tasks) in loaded.items() for task in tasks if task.reads == "source"}
+        if context and not reading:
+            raise UsageError("--context does not apply: no model reads text, in which lines are before others")
+        for name, system in reading.items() if context else ():
+            check_context(system, marked=False, name=name)
         served = []
         for name, (folder, tasks) in loaded.items():
             translate = partial(_answered, machine, models.batch_size)
             batcher = Batcher(translate, rows=models.batch_size, wait=wait, observe=partial(observe, name))
             config = model_folder(folder) / CONFIG
             served.append(Served(name, tasks, int((config if config.exists() else folder).stat().st_mtime), batcher))
-        return cls(served, sound=sound, models=models, listening=listening)
+        return cls(served, sound=sound, models=models, listening=listening, context=context)
 
     @property
     def batchers(self) -> list[Batcher]:
@@ -299,6 +316,23 @@ class Models:
     def _tasks(self, reads: str, text: str | None = None) -> list[Task]:
         tasks = [task for one in self.served.values() for task in one.tasks]
         return [task for task in tasks if task.reads == reads and text in (None, task.text)]
+
+    def rows(
+        self, texts: Sequence[str], codes: Sequence[dict[str, str]], *, lines: bool = True
+    ) -> list[dict[str, Any]]:
+        """Return the rows of the texts of a request.
+
+        Args:
+            texts: in their order.
+            codes: the languages of each.
+            lines: whether they are lines that follow each other: each with those before it that its model is shown.
+        """
+        shown = with_context(texts, self.context) if self.context and lines else texts
+        return [
+            {"id": shortened(text), "audio": None, "source_text": text, **of_text}
+            | ({"context": text.context} if isinstance(text, InContext) else {})
+            for text, of_text in zip(shown, codes, strict=True)
+        ]
 
     def text_tasks(self) -> list[Task]:
         """Return what translates texts."""

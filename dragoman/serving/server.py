@@ -59,7 +59,8 @@ def serve_models(
         counters = Counters()
         wait = serving.batch_wait / 1000
         options: dict[str, Any] = {"sound": sound, "search": search, "models": models, "listening": listening}
-        loaded = Models.load(words, wait=wait, observe=counters.translated, glossary=serving.glossary, **options)
+        options |= {"glossary": serving.glossary, "context": serving.context}
+        loaded = Models.load(words, wait=wait, observe=counters.translated, **options)
         app = application(loaded, counters, serving, keys=keys)
         if keys is None and serving.host not in _OWN:
             warn(f"--host {serving.host} without --keys: whoever reaches this machine can use the server")

@@ -13,6 +13,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from dragoman.serving.protection import Gate
@@ -41,14 +42,15 @@ async def events(
         with kept:  # outermost: it gives errors of the file the name that the client knows
             async with gate.admitted(client):
                 done: list[Part] = []
-                text = ""
+                text, numbers = "", count()
                 async for part in _in_order(models, task, parts):
                     done.append(part)
-                    segment = part.timed
                     before, text = text, text_of(task, done)
-                    times = {"start": segment.start, "end": segment.end, "duration": _end(parts[-1])}
-                    named = {"id": f"seg_{len(done) - 1}", "text": segment.texts[task.text]}
-                    yield _event("transcript.text.segment", **named, **{key: round(s, 3) for key, s in times.items()})
+                    for segment in task.system.timed_texts(part):
+                        times = {"start": segment.start, "end": segment.end, "duration": _end(parts[-1])}
+                        named = {"id": f"seg_{next(numbers)}", "text": segment.texts[task.text]}
+                        rounded = {key: round(seconds, 3) for key, seconds in times.items()}
+                        yield _event("transcript.text.segment", **named, **rounded)
                     if delta := text.removeprefix(before):
                         yield _event("transcript.text.delta", delta=delta)
                 cues = cues_of(task, done)
@@ -68,7 +70,7 @@ def text_of(task: Task, parts: Sequence[Part]) -> str:
 
 def cues_of(task: Task, parts: Sequence[Part]) -> list[Cue]:
     """Return the subtitles of segments with hypotheses; those without text have none."""
-    timed = [part.timed for part in parts]
+    timed = [text for part in parts for text in task.system.timed_texts(part)]
     return [Cue(s.start, s.end, text) for s in timed if (text := s.texts[task.text].translate(ONE_LINE))]
 
 

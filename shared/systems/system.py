@@ -353,7 +353,12 @@ class System(RowTranslator):
         if "speech" not in self.reads:
             raise UsageError("this system reads text, which has no times")
         check_best_alone("timed", options)
-        return [[part.timed for part in segments] for segments in self.parts(inputs, **options)]
+        parts = self.parts(inputs, **options)
+        return [[text for part in segments for text in self.timed_texts(part)] for segments in parts]
+
+    def timed_texts(self, part: Part) -> list[TimedText]:
+        """Return the texts of a segment with their times: one, but for systems that write times."""
+        return [part.timed]
 
     @torch.inference_mode()
     def parts(

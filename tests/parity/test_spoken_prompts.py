@@ -1,7 +1,11 @@
-"""Language models of transformers that hear (Qwen2-Audio, Granite speech): prompts and outputs are those of there.
+"""Language models of transformers that hear (Qwen2-Audio, Granite speech, Voxtral): prompts and outputs are theirs.
 
 At the longest length the library is told to force the end symbol, as our rules do; neither lets it cost anything.
 """
+
+import base64
+import io
+import json
 
 import numpy as np
 import pytest
@@ -12,6 +16,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from dragoman import DataError, UsageError
 from dragoman.exchange.importing import import_model
 from dragoman.exchange.transformers_engine.spoken_prompt_import import PROMPT
+from dragoman.shared.batch import Batch
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.rescoring import score_rows
@@ -19,6 +24,7 @@ from dragoman.shared.search import BeamSearch, GreedySearch, Rules
 from dragoman.shared.systems.system import System
 from dragoman.simultaneous.listening import Listener
 from dragoman.simultaneous.policies import Hold
+from tests import small
 from tests.parity.library_models import SENTENCES, louder, noise, told
 from tests.small import refuses
 
@@ -110,12 +116,74 @@ def saved(model, folder):
     model.eval().save_pretrained(str(folder))
 
 
-KINDS = {"qwen": qwen, "granite": granite}
+def voxtral(folder):
+    """Write a tiny Voxtral with Mistral's tokenizer, as it is published: the library knows windows of 30 s alone."""
+    pieces = [bytes([byte]) for byte in range(256)]
+    pieces += [piece.encode() for piece in ("th", "he", "the", " t", " th", " the", "an", "in", "at", "er", "lat")]
+    names = (
+        "<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS] "
+        "[TOOL_CALLS] [IMG] <pad> [IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] "
+        "[TOOL_CONTENT] <SPECIAL_20> [ARGS] [CALL_ID] <SPECIAL_23> [AUDIO] [BEGIN_AUDIO] [TRANSCRIBE]"
+    ).split()
+    audio = {"sampling_rate": 16000, "frame_rate": 12.5, "chunk_length_s": 30.0}
+    audio["audio_encoding_config"] = {"num_mel_bins": 16, "hop_length": 160, "window_size": 400}
+    rows = len(pieces) + len(names)
+    sizes = {"num_vocab_tokens": len(pieces), "default_vocab_size": rows, "default_num_special_tokens": len(names)}
+    content = {
+        "config": {"pattern": r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+", "version": "v11", **sizes},
+        "vocab": [
+            {"rank": rank, "token_bytes": base64.b64encode(piece).decode(), "token_str": None}
+            for rank, piece in enumerate(pieces)
+        ],
+        "special_tokens": [{"rank": rank, "token_str": name, "is_control": True} for rank, name in enumerate(names)],
+        "audio": audio,
+    }
+    (folder / "tekken.json").write_text(json.dumps(content))
+    transformers.WhisperFeatureExtractor(feature_size=16).save_pretrained(folder)
+    encoder = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
+    encoder |= {"num_mel_bins": 16, "model_type": "voxtral_encoder"}
+    text = language_model("llama", rows + 5) | {"pad_token_id": 11, "max_position_embeddings": 1024, "head_dim": 8}
+    torch.manual_seed(7)
+    config = transformers.VoxtralConfig(audio_config=encoder, text_config=text, audio_token_id=24)
+    saved(transformers.VoxtralForConditionalGeneration(config), folder)
+    return folder
+
+
+class MistralReader:
+    """What Mistral's library and the library's class of features make of a sound and a text, as its processor does."""
+
+    def __init__(self, folder):
+        from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
+
+        self.mistral = MistralTokenizer.from_file(str(folder / "tekken.json"))
+        self.extractor = transformers.WhisperFeatureExtractor.from_pretrained(folder)
+
+    def asked(self, sound, text):
+        from mistral_common.protocol.instruct.request import ChatCompletionRequest
+
+        file = io.BytesIO()
+        soundfile.write(file, sound, 16000, subtype="FLOAT", format="WAV")
+        heard = {"data": base64.b64encode(file.getvalue()).decode(), "format": "wav"}
+        content = [{"type": "input_audio", "input_audio": heard}, {"type": "text", "text": text}]
+        request = ChatCompletionRequest.from_openai([{"role": "user", "content": content}])
+        made = self.mistral.encode_chat_completion(request)
+        how = {"padding": True, "truncation": False, "pad_to_multiple_of": 480000, "return_tensors": "pt"}
+        features = self.extractor(made.audios[0].audio_array, sampling_rate=16000, **how).input_features
+        ids = torch.tensor([made.tokens])
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "input_features": features}
+
+    def tokenizer(self, text, add_special_tokens):
+        return {"input_ids": self.mistral.instruct_tokenizer.tokenizer.encode(text, bos=False, eos=False)}
+
+
+KINDS = {"qwen": qwen, "granite": granite, "voxtral": voxtral}
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def imported(request, tmp_path_factory):
     """The library's processor and model, and the same as a model folder's system."""
+    if request.param == "voxtral":
+        pytest.importorskip("mistral_common")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     folder = KINDS[request.param](tmp_path_factory.mktemp("theirs"))
@@ -123,7 +191,8 @@ def imported(request, tmp_path_factory):
     report = imported_from(folder, out)
     assert not report.missing and not report.unexpected and not report.reshaped
     theirs = transformers.AutoModelForMultimodalLM.from_pretrained(folder).eval()
-    return transformers.AutoProcessor.from_pretrained(folder), theirs, System.load(out)
+    read = MistralReader if request.param == "voxtral" else transformers.AutoProcessor.from_pretrained
+    return read(folder), theirs, System.load(out)
 
 
 def imported_from(folder, out, **options):
@@ -133,6 +202,8 @@ def imported_from(folder, out, **options):
 
 def asked(processor, sound):
     named = PROMPT.replace("{source_language}", "English").replace("{target_language}", "German")
+    if isinstance(processor, MistralReader):
+        return processor.asked(sound, named)
     content = [{"type": "audio", "audio_url": "x"}, {"type": "text", "text": named}]
     if isinstance(processor, transformers.GraniteSpeechProcessor):
         content = f"<|AUDIO|>{named}"
@@ -236,12 +307,47 @@ def test_a_listener_ends_with_the_output_of_all_that_was_heard(imported):
     assert listener.written == [token for token in whole.tokens if token != system.output.tokenizer.eos]
 
 
+def test_a_shorter_window_changes_no_output(tmp_path):
+    """Qwen2-Audio hears no silence behind a sound; the library computes windows of 4 s."""
+    folder, sounds = qwen(tmp_path), [sound for sound in noise() if len(sound) <= 2 * 16000]
+    imported_from(folder, tmp_path / "short", window=2)
+    system = System.load(tmp_path / "short")
+    assert len(system.model.lm.model.audio_tower.embed_positions.weight) == 100 and len(sounds) == 3
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    theirs = transformers.AutoModelForMultimodalLM.from_pretrained(folder).eval()
+    how = {"do_sample": False, "max_new_tokens": LIMIT + 1, "forced_eos_token_id": 2}
+    how |= {"return_dict_in_generate": True, "output_scores": True}
+    for sound, [best] in zip(sounds, found(system, sounds, GreedySearch(rules=RULES)), strict=True):
+        prompt = asked(processor, sound)
+        with torch.no_grad():
+            new, score = told(theirs.generate(**prompt, **how), prompt["input_ids"].shape[1], 2, 1)
+        assert best.tokens == new and best.score == pytest.approx(score, abs=2e-4)
+    why = "--window must be a number at least 1 and at most 4"
+    refuses(UsageError, why, imported_from, folder, tmp_path / "out", window=5)
+    refuses(UsageError, "is of whole seconds, not 1.5", imported_from, folder, tmp_path / "out", window=1.5)
+    (tmp_path / "granite").mkdir()
+    other = granite(tmp_path / "granite")
+    refuses(UsageError, "a granite_speech has no other", imported_from, other, tmp_path / "out", window=2)
+
+
 def test_bad_input_is_named(imported, tmp_path):
     processor, _, system = imported
     if isinstance(processor, transformers.GraniteSpeechProcessor):
         folder = granite(tmp_path / "theirs")
         (folder / "adapter_config.json").unlink()
         refuses(DataError, "has no adapter_config.json", imported_from, folder, tmp_path / "out")
+        return
+    if isinstance(processor, MistralReader):
+        long = Batch({"speech": small.padded([torch.zeros(16000 * 31)])})
+        refuses(DataError, "31.00 s are more than the 30 s of a window", system.model.encode, long)
+        folder = voxtral(tmp_path)
+        content = json.loads((folder / "tekken.json").read_text())
+        content["special_tokens"][25]["token_str"] = "[SOUND]"
+        for wrong, why in ((json.dumps(content), "has no symbol \\[BEGIN_AUDIO\\]"), ("{}", "is no such tokenizer")):
+            (folder / "tekken.json").write_text(wrong)
+            refuses(DataError, f"tekken.json: {why}", imported_from, folder, tmp_path / "out")
+        (folder / "tekken.json").unlink()
+        refuses(DataError, "has no tekken.json", imported_from, folder, tmp_path / "out")
         return
     long = np.zeros(16000 * 5, dtype=np.float32)
     refuses(DataError, "5.00 s are more than the 4 s of a window", found, system, [long], GreedySearch(rules=RULES))

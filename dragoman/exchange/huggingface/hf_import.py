@@ -45,6 +45,7 @@ def import_huggingface(
     source_languages: list[str] | None = None,
     target_languages: list[str] | None = None,
     window: float | None = None,
+    times: bool = False,
 ) -> tuple[ReadingModel, LoadReport]:
     """Read a folder in Hugging Face's layout.
 
@@ -55,6 +56,7 @@ def import_huggingface(
         source_languages: codes; by default what the folder says.
         target_languages: likewise.
         window: seconds that Whisper hears at a time, if they are to be fewer than it was trained on.
+        times: Whisper writes the times of its segments.
 
     Returns:
         The system, filled with what fits, and the report of what was loaded and what was not.
@@ -67,13 +69,15 @@ def import_huggingface(
     kind = config.choose("model_type", {one: one for one in KINDS})
     if window is not None and kind != WHISPER:
         raise UsageError(f"--window is for Whisper: a {kind} hears sound of any length, or reads text")
+    if times and kind != WHISPER:
+        raise UsageError(f"--times is for Whisper: a {kind} writes none")
     if kind in (*WAVEFORM_MODELS, WAV2VEC2_BERT):
         import_encoder = import_hf_conformer if kind == WAV2VEC2_BERT else import_hf_waveform
         system, report = import_encoder(source, source_languages=source_languages)
     else:
         others: dict[str, Callable[..., Any]] = {
             SPEECH_MODEL: import_hf_speech,
-            WHISPER: partial(import_hf_whisper, scratch=scratch, seconds=window),
+            WHISPER: partial(import_hf_whisper, scratch=scratch, seconds=window, times=times),
         }
         read = others.get(kind, partial(import_hf_text, scratch=scratch))
         system, report = read(source, source_languages=source_languages, target_languages=target_languages)

@@ -82,14 +82,14 @@ def export_like(model: str | Path, original: str | Path, out: str | Path) -> lis
     return [f"{(config.get('architectures') or ['a model'])[0]} ({config['model_type']}), as {original}"]
 
 
-def check_out(model: str | Path, original: Path, out: Path) -> None:
-    """Refuse a place for an export where something would be lost.
+def check_out(model: str | Path, original: Path, out: Path, weights: str = WEIGHTS) -> None:
+    """Refuse a place for an export, whose file of weights is called so, where something would be lost.
 
     Raises:
         DataError: if it holds something other than a model.
         UsageError: if it is the model itself, or what it is to be like.
     """
-    if out.exists() and not (out / WEIGHTS).is_file() and not (out.is_dir() and is_empty(out)):
+    if out.exists() and not (out / weights).is_file() and not (out.is_dir() and is_empty(out)):
         raise DataError(f"{out}: holds something other than a model, which would be lost")
     if out.resolve() in (original.resolve(), Path(model).resolve()):
         raise UsageError(f"{out}: is the model itself, or what it is to be like: give another place")

@@ -1,8 +1,8 @@
 """Import of Whisper in Hugging Face's layout (Radford et al. 2022), which hears speech in windows of fixed length.
 
 It writes what it hears, in the same language or in English. The decoder is told what to do by the symbols that its
-output begins with: the language that is heard, the task, and that no times are wanted, which are left out here. A model
-of English alone is told the last only.
+output begins with: the language that is heard, the task, and, unless it is to write times (whisper_times.py), that none
+are wanted. A model of English alone is told the last only.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from dragoman.exchange.huggingface.hf_model import layer_of
 from dragoman.exchange.huggingface.hf_reading import CONFIG, Config, read_json, read_tensors
 from dragoman.exchange.huggingface.hf_text import JSON, SETTINGS
 from dragoman.exchange.huggingface.log_mel import FOURIER, HOP, RATE, LogMel
+from dragoman.exchange.huggingface.whisper_times import with_times
 from dragoman.exchange.import_sizes import built, check_rows
 from dragoman.exchange.loaded import LoadReport, load_renamed
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer
@@ -70,6 +71,7 @@ def import_hf_whisper(
     source_languages: list[str] | None = None,
     target_languages: list[str] | None = None,
     seconds: float | None = None,
+    times: bool = False,
 ) -> tuple[System, LoadReport]:
     """Read a folder.
 
@@ -81,6 +83,7 @@ def import_hf_whisper(
         target_languages: ["en"] for translation, which can write transcripts as well (the default for models of many
             languages), or the source languages for transcripts alone (the only ones of models of English).
         seconds: a shorter window than the model was trained on: its encoder computes less, and hears no longer sound.
+        times: outputs have the times of their segments.
 
     Returns:
         The system, and the report of what was loaded and what was not.
@@ -122,7 +125,7 @@ def import_hf_whisper(
         start_symbols=len(output.prefix),
         bans=bans(generation, tokenizer),
     )
-    return system, report
+    return with_times(system=system) if times else system, report
 
 
 # -- texts ------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from dragoman.exchange.huggingface.hf_import import KINDS
 from dragoman.exchange.huggingface.hf_reading import CONFIG, Config
@@ -12,7 +13,7 @@ from dragoman.exchange.transformers_engine.library_folder import library
 from dragoman.exchange.transformers_engine.lm_import import PROMPT, import_language_model
 from dragoman.exchange.transformers_engine.spoken_prompt_import import MODEL_TYPES as HEARING
 from dragoman.exchange.transformers_engine.spoken_prompt_import import PROMPT as SPOKEN
-from dragoman.exchange.transformers_engine.spoken_prompt_import import import_hearing_model
+from dragoman.exchange.transformers_engine.spoken_prompt_import import QWEN, import_hearing_model
 from dragoman.shared.errors import DataError, UsageError, shown
 from dragoman.shared.systems.system import System
 
@@ -40,6 +41,7 @@ def import_for_library(
     source_languages: list[str] | None,
     target_languages: list[str] | None,
     prompt: str | None,
+    window: float | None = None,
 ) -> tuple[System, LoadReport]:
     """Read a folder in Hugging Face's layout whose model the library is to compute.
 
@@ -49,6 +51,7 @@ def import_for_library(
         source_languages: codes; a language model does not say them.
         target_languages: likewise.
         prompt: what a language model is asked, with ``{text}``, ``{source_language}`` and ``{target_language}``.
+        window: seconds that Qwen2-Audio hears at a time, if they are to be fewer than it was trained on.
 
     Returns:
         The system, and the report of what was loaded and what was not.
@@ -59,6 +62,8 @@ def import_for_library(
     """
     config = Config(source / CONFIG)
     kind = config.need("model_type")
+    if window is not None and kind != QWEN:
+        raise UsageError(f"--window is for Whisper and {QWEN}: through transformers, a {kind} has no other")
     if kind in FAMILIES:
         if prompt is not None:
             raise UsageError(f"--prompt is for language models, and a {kind} is an encoder-decoder")
@@ -73,10 +78,6 @@ def import_for_library(
         )
     if prompt is None:
         prompt = SPOKEN if hears else PROMPT
-    return (import_hearing_model if hears else import_language_model)(
-        source,
-        scratch,
-        source_languages=source_languages,
-        target_languages=target_languages,
-        prompt=prompt,
-    )
+    given: dict[str, Any] = {"source_languages": source_languages, "target_languages": target_languages}
+    given |= {"prompt": prompt} | ({} if window is None else {"window": window})
+    return (import_hearing_model if hears else import_language_model)(source, scratch, **given)

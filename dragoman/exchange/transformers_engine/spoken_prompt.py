@@ -124,10 +124,24 @@ class HearingModel(CausalModel):
         return {FEATURES: found[FEATURES], MASK: mask}, counts.tolist()
 
     def beside(self, encoding: Encoding, prompts: Tensor) -> dict[str, Tensor | None]:
-        """Return the features of the sounds."""
-        features, mask = encoding.extras[FEATURES], encoding.extras[MASK]
-        assert isinstance(features, Tensor) and isinstance(mask, Tensor)
-        return {FEATURES: features.to(self.lm.dtype), MASK: mask}
+        """Return the features of the sounds, and which of their frames are heard."""
+        features, mask = encoding.extras[FEATURES], encoding.extras.get(MASK)
+        assert isinstance(features, Tensor) and (mask is None or isinstance(mask, Tensor))
+        given: dict[str, Tensor | None] = {FEATURES: features.to(self.lm.dtype)}
+        return given if mask is None else given | {MASK: mask}
+
+
+class WindowHearingModel(HearingModel):
+    """Voxtral: its encoder hears the silence behind a sound, too, and a prompt has all vectors of a window."""
+
+    def heard(self, waveforms: Padded) -> tuple[dict[str, Tensor | Padded], list[int]]:
+        """Return the features (B, F, T) of waveforms (B, N), and how many vectors each will have."""
+        return {FEATURES: self.features(waveforms, padding="max_length")[FEATURES]}, self.vectors(waveforms.lengths)
+
+    def vectors(self, samples: Tensor) -> list[int]:
+        """Return how many vectors sounds of so many samples (B,) will have: several states make one."""
+        audio = self.lm.config.audio_config
+        return [audio.max_source_positions * audio.hidden_size // audio.intermediate_size] * len(samples)
 
 
 class ApartHearingModel(HearingModel):

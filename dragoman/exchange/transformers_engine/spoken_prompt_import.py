@@ -1,4 +1,4 @@
-"""Import of a language model that hears (Qwen2-Audio, Granite speech), with its chat template, as a translator."""
+"""Import of a language model that hears (Qwen2-Audio, Granite speech, Voxtral), with its prompt, as a translator."""
 
 from __future__ import annotations
 
@@ -21,14 +21,23 @@ from dragoman.exchange.transformers_engine.library_folder import (
 )
 from dragoman.exchange.transformers_engine.lm_import import ends_of, given_languages, prompted, translating
 from dragoman.exchange.transformers_engine.prompt import TEXT, PromptedSystem
-from dragoman.exchange.transformers_engine.spoken_prompt import ApartHearingModel, HearingModel, SpokenPrompt
+from dragoman.exchange.transformers_engine.spoken_prompt import (
+    ApartHearingModel,
+    HearingModel,
+    SpokenPrompt,
+    WindowHearingModel,
+)
 from dragoman.shared.batches.speech_field import SpeechField
-from dragoman.shared.errors import DataError, UsageError, one_line
+from dragoman.shared.errors import DataError, UsageError, check_number, one_line
 from dragoman.shared.nn.translator import SPEECH
 from dragoman.shared.text import languages
 
-GRANITE = "granite_speech"
-MODEL_TYPES = ("qwen2_audio", GRANITE)
+QWEN, GRANITE, VOXTRAL = "qwen2_audio", "granite_speech", "voxtral"
+MODELS = {QWEN: HearingModel, GRANITE: ApartHearingModel, VOXTRAL: WindowHearingModel}
+MODEL_TYPES = (*MODELS,)
+#: The tokenizer of Mistral's models, and their prompt around a sound, which a library of theirs has in place of a chat
+#: template (``mistral_common.tokens.tokenizers.instruct``).
+TEKKEN, INSTRUCTION = "tekken.json", ("<s>", "[INST]", "[BEGIN_AUDIO]", "[AUDIO]", "[/INST]")
 #: The settings of an adapter, in a file of its own.
 ADAPTER = "adapter_config.json"
 #: What it is asked, behind the sound.
@@ -42,6 +51,7 @@ def import_hearing_model(
     source_languages: list[str] | None,
     target_languages: list[str] | None,
     prompt: str,
+    window: float | None = None,
 ) -> tuple[PromptedSystem, LoadReport]:
     """Read a folder of a language model that hears, in Hugging Face's layout.
 
@@ -53,6 +63,8 @@ def import_hearing_model(
         source_languages: codes of what it is to translate from.
         target_languages: codes of what it is to translate into.
         prompt: what it is asked behind the sound, with ``{source_language}`` and ``{target_language}``.
+        window: whole seconds that Qwen2-Audio's encoder computes, fewer than it was trained on; it hears no silence
+            behind a sound, so that nothing else changes.
 
     Returns:
         The system, and the report of what was loaded and what was not.
@@ -67,28 +79,83 @@ def import_hearing_model(
         raise UsageError(f"--prompt of a model that hears has no {TEXT}: the sound comes before it, not {prompt!r}")
     config = Config(source / CONFIG).values
     check_config(config, str(source / CONFIG))
-    kind = ApartHearingModel if config.get("model_type") == GRANITE else HearingModel
+    kind = MODELS[config["model_type"]]
     loaded, info = opened(source, kind.found_by)
     merge_adapters(source, loaded, config)
-    with quiet():
-        processor = library().AutoProcessor.from_pretrained(source, **LOCAL)
-    theirs = processor.tokenizer
-    text = _rendered(processor, prompt, apart=kind is HearingModel)
+    if kind is WindowHearingModel:
+        theirs, sound = opened_tekken(source), INSTRUCTION[3]
+        text = "".join([*INSTRUCTION[:4], prompt, *INSTRUCTION[4:]])
+    else:
+        with quiet():
+            processor = library().AutoProcessor.from_pretrained(source, **LOCAL)
+        theirs, sound = processor.tokenizer, processor.audio_token
+        text = _rendered(processor, prompt, apart=kind is HearingModel)
     ends = ends_of(theirs, loaded)
     last = _library_ids(theirs, text, "en", "de")[-1]
     rows = loaded.get_input_embeddings().num_embeddings
     parts, tokenizer = prompted(source, scratch, theirs, text, ends=ends, last=last, rows=rows)
-    asked = SpokenPrompt(prompt=parts, tokenizer=tokenizer, sound=processor.audio_token)
+    asked = SpokenPrompt(prompt=parts, tokenizer=tokenizer, sound=sound)
     for pair in (("en", "de"), ("ja", "fi")):
         ours = asked.whole({"source_language": pair[0], "target_language": pair[1]}, 1)
         wanted = _library_ids(theirs, text, *pair)
         if ours != wanted or ours[-1] != last:
             raise UsageError(f"the tokenizer makes {len(wanted)} tokens of the prompt, and its parts have {len(ours)}")
-    features = LibraryFeatures(settings=extractor_settings(source))
+    settings = extractor_settings(source)
+    if window is not None:
+        settings |= shortened_window(loaded, config, int(settings.get("chunk_length", 30)), window)
+    features = LibraryFeatures(settings=settings)
     with torch.device("meta"):
         model = kind(config=plain(config), ends=ends, features=features, prompt=asked)
     model.lm = loaded
     return translating(source, model, info, {SPEECH: SpeechField()}, tokenizer, (sources, targets))
+
+
+def shortened_window(model: Any, config: dict[str, Any], usual: int, seconds: float) -> dict[str, Any]:
+    """Give the encoder of a Qwen2-Audio a shorter window; return the settings of its features that change.
+
+    Args:
+        model: whose encoder keeps its first positions.
+        config: the library's, which is changed as well.
+        usual: seconds of the window that it has.
+        seconds: of the new one.
+
+    Raises:
+        UsageError: if the new one is no shorter, or not of whole seconds.
+    """
+    check_number("--window", seconds, least=1, most=usual)
+    if seconds != int(seconds):
+        raise UsageError(f"--window of a {QWEN} is of whole seconds, not {seconds}")
+    encoder = model.model.audio_tower
+    states = encoder.max_source_positions * int(seconds) // usual
+    config["audio_config"] = config["audio_config"] | {"max_source_positions": states}
+    encoder.max_source_positions = encoder.config.max_source_positions = states
+    weight = encoder.embed_positions.weight.detach()[:states].clone()
+    encoder.embed_positions = torch.nn.Embedding.from_pretrained(weight)
+    return {"chunk_length": int(seconds)}
+
+
+def opened_tekken(source: Path) -> Any:
+    """Return the library's tokenizer of a folder of Mistral's.
+
+    Raises:
+        DataError: if there is none, or it lacks a symbol of the prompt.
+        UsageError: if the library is too old for it.
+    """
+    if not (source / TEKKEN).is_file():
+        raise DataError(f"{source}: has no {TEKKEN}")
+    try:
+        from transformers.integrations.mistral import convert_tekken_tokenizer
+    except ImportError as error:
+        raise UsageError(f"{source}: {TEKKEN} needs a newer transformers: pip install -U 'dragoman[hf]'") from error
+    try:
+        with quiet():
+            theirs = convert_tekken_tokenizer(str(source / TEKKEN))
+    except (ImportError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{source / TEKKEN}: is no such tokenizer ({one_line(error)})") from error
+    special = {str(token) for token in theirs.added_tokens_decoder.values() if token.special}
+    if lacking := [symbol for symbol in INSTRUCTION if symbol not in special]:
+        raise DataError(f"{source / TEKKEN}: has no symbol {lacking[0]}")
+    return theirs
 
 
 def merge_adapters(source: Path, model: Any, config: dict[str, Any]) -> None:

@@ -114,6 +114,29 @@ def test_notes_and_styles_of_webvtt_are_no_text(tmp_path: Path) -> None:
     ]
 
 
+def test_settings_of_webvtt_stay_with_their_cues(tmp_path: Path) -> None:
+    """Styles and regions too, to which they may refer, wherever a cue stands; notes go."""
+    head = "WEBVTT\n\nSTYLE\n::cue { color: red }\n\nREGION\nid:fred\nwidth:40%\n\nNOTE a\nnote\n\n"
+    cues = {
+        "00:06.000 --> 00:07.000 align:start position:10%": "Late.",
+        "first\n00:01.000 --> 00:02.000  region:fred line:0 ": "One",
+        "00:02.100 --> 00:03.000 align:end": "two",
+        "00:03.100 --> 00:04.000": "three.",
+    }
+    file = made(tmp_path, head + "\n\n".join(f"{place}\n{text}" for place, text in cues.items()), "film.vtt")
+    written = file.written(["Eins drei.", "Spät."], "de")
+    start = "WEBVTT\n\nSTYLE\n::cue { color: red }\n\nREGION\nid:fred\nwidth:40%\n\n"
+    assert written.startswith(start) and "NOTE" not in written
+    lines = written.removeprefix(start).strip().splitlines()
+    assert [line for line in lines if line and not line.isdigit()] == [
+        "00:00:01.000 --> 00:00:02.000 region:fred line:0", "Eins",
+        "00:00:02.100 --> 00:00:04.000 align:end", "drei.",
+        "00:00:06.000 --> 00:00:07.000 align:start position:10%", "Spät.",
+    ]  # fmt: skip
+    wrong = "WEBVTT\n\n1:02.000 --> 1:03.000\na\n\n00:02.000 --> 00:03.000\nb\n"
+    refuses(DataError, "film.vtt: of 2 lines with times, 1 can be read", made, tmp_path, wrong, "film.vtt")
+
+
 def test_styles_and_comments_of_substation_stay(tmp_path: Path) -> None:
     made_by_them = pysubs2.SSAFile()
     made_by_them.styles["Loud"] = pysubs2.SSAStyle(bold=True)

@@ -39,7 +39,7 @@ def talk_model(tmp_path_factory):
 def made(talk_model):
     """Return a function that makes the application, by default of both models."""
 
-    def make(words=None, *, keys=None, wait=0.005, keep_silence=True, glossary=None, **changes):
+    def make(words=None, *, keys=None, wait=0.005, keep_silence=True, glossary=None, context=0, **changes):
         counters = Counters()
         options = {
             "sound": SoundOptions(keep_silence=keep_silence, maximum_seconds=1.0),
@@ -48,7 +48,8 @@ def made(talk_model):
             "listening": PolicyOptions(chunk=0.2, pause=0.3),
         }
         words = [f"text={small.GOLDEN}", f"talks={talk_model}"] if words is None else words
-        models = Models.load(words, wait=wait, observe=counters.translated, glossary=glossary, **options)
+        options |= {"glossary": glossary, "context": context}
+        models = Models.load(words, wait=wait, observe=counters.translated, **options)
         return application(models, counters, ServingOptions(**LIMITS | changes), keys=keys)
 
     return make

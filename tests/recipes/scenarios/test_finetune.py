@@ -7,11 +7,13 @@ import pytest
 import torch
 
 from dragoman import Manifest, Recipe, System
+from dragoman.exchange.huggingface.whisper_times import TimestampSystem
 from dragoman.exchange.importing import import_model
 from dragoman.runs.running import run_recipe
 from dragoman.shared.described import describe
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.text.subtitles import Cue, srt
 from tests.recipes.installed import RECIPES
 from tests.recipes.test_resumed import TRIED, check_interrupted
 from tests.recipes.test_waveform import QUICK
@@ -185,6 +187,34 @@ def test_an_imported_translator_of_speech_learns(writes, optimizer, learning, mi
     # The zeros beside the biases of queries and values stand for those of keys, and nothing moves them but rounding.
     names = {name for name, _ in before.named_parameters()}
     assert changed(before, after) == {name for name in names if re.fullmatch(learning, name)}
+
+
+@pytest.mark.recipes
+def test_an_imported_whisper_learns_the_times_of_segments(miniature, tmp_path, dragoman):
+    """Rows of a recording are packed into windows; subtitles have times of the model's own."""
+    pytest.importorskip("transformers")
+    from tests.parity.test_huggingface_whisper import saved
+
+    times = [f"<|{0.02 * number:.2f}|>" for number in range(1501)]
+    saved("small", tmp_path / "theirs", times=times, max_source_positions=1500, max_target_positions=448)
+    import_model(tmp_path / "theirs", tmp_path / "imported")
+    given = {"model_folder": str(tmp_path / "imported"), "batch_rows": 2, "without_times": 0.3, "arm": "times"}
+    model = run("own/speech_finetune", tmp_path, miniature["own"], source_language="de", target_language="en", **given)
+    after = System.load(model)
+    assert isinstance(after, TimestampSystem) and after.start_symbols == 3
+    windows = Manifest.open(model.parents[1] / "windows" / "manifests" / "train.arrow")
+    rows = Manifest.open(tmp_path / "manifests" / "train.arrow")
+    timed = [window for window in windows if window["segments"]]
+    assert 0 < len(timed) < len(windows) <= len(rows)
+    written = after.output(timed[0], None).tolist()
+    assert written[3] == after.output.time(0.0) and after.output.segments(written)[0][1] is not None
+    sound = str(rows[0]["audio"])
+    asked = ["--from", "de", "--format", "srt", "--keep-silence", "--beam", "1", "--device", "cpu"]
+    code, blocks, messages = dragoman("translate", model, sound, *asked)
+    assert code == 0, messages
+    [segments] = after.timed([sound], source_language="de", keep_silence=True, beam=1)
+    assert blocks == srt([Cue(one.start, one.end, one.texts["translation"]) for one in segments])
+    assert len({one.start for one in segments}) > 1
 
 
 def denoiser(name, text, folder):
