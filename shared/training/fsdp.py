@@ -137,6 +137,11 @@ class Shards:
             for unit in units:
                 unit.set_reshard_after_forward(unit is not self._root, recurse=False)
                 unit.reshard()
+                # What was computed meanwhile, in each process as much as it had to, would be gathered in advance by the
+                # next backward pass: by some processes and not by others, which wait for ever.
+                if (group := unit._get_fsdp_state()._fsdp_param_group) is not None:
+                    group._post_forward_indices.clear()
+                    group.comm_ctx.post_forward_order.clear()
 
     def state(self) -> dict[str, Tensor]:
         """Return the objective's tensors, whole, in the main process; the others get what is whole there."""

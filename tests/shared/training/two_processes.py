@@ -208,7 +208,7 @@ def resharded(world, place):
             workspace.sharding = kind
             validation = Validation(
                 manifests=[str(world.manifest)],
-                budget=Budget(rows=5),
+                budget=Budget(rows=1000),  # one batch: the other process has none
                 search=GreedySearch(rules=Rules(maximum_length_extra=4)),
                 metrics=["chrf"],
                 every=2,

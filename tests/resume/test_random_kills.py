@@ -1,0 +1,54 @@
+"""Runs of several processes that are killed again and again, and go on with other numbers of them.
+
+``KILLS=50 pytest tests/resume/test_random_kills.py`` kills more often than the few times that ``make test-all`` has time for.
+"""
+
+import json
+import os
+import random
+
+import pytest
+
+from dragoman.shared.batches.manifest import Manifest
+
+pytestmark = pytest.mark.resume
+
+KILLS = int(os.environ.get("KILLS", "4"))
+#: Four, with which the run is begun, and what can share their batches.
+PROCESSES = (4, 2, 1)
+#: Without dropout, losses of validation tell the rows of the updates before, whoever computed them.
+OPTIONS = ["--dropout", "0", "--until", "average"]
+
+
+def losses(folder):
+    """Return the losses of validation of a run, by update."""
+    rows = map(json.loads, (folder / "run" / "fit" / "history.jsonl").read_text().splitlines())
+    return [(row["update"], row["validation"]["loss"]) for row in rows if "validation" in row]
+
+
+@pytest.mark.parametrize("sharding", [None, "fsdp"])
+def test_a_run_goes_on_whatever_is_killed_and_however_many_are_left(runs, sharding):
+    options = [*OPTIONS, *(["--sharding", sharding] if sharding else [])]
+    whole, name = f"four-{sharding}", f"kills-{sharding}"
+    result = runs.start_two(whole, options=options, processes=4)
+    assert result.returncode == 0, result.stderr
+    drawn = random.Random(f"{sharding} {KILLS}")
+    deaths = 0
+    while deaths < KILLS:
+        number = 4 if deaths == 0 else drawn.choice(PROCESSES[: 2 if sharding else 3])
+        where, times = drawn.choice(
+            [("anything", drawn.randrange(10, 60)), (f"rank {number - 1}", drawn.randrange(1, 6))]
+        )
+        result = runs.start_two(name, where, times, options=options, processes=number)
+        if result.returncode == 0:  # it came to its end before that
+            break
+        assert "Traceback" not in result.stderr.partition("torch/distributed/elastic")[0], result.stderr
+        deaths += 1
+    result = runs.start_two(name, options=options, processes=drawn.choice(PROCESSES[:2]))
+    assert result.returncode == 0, result.stderr
+    found, expected = losses(runs.root / name), losses(runs.root / whole)
+    assert [update for update, _ in found] == [update for update, _ in expected]
+    assert [loss for _, loss in found] == pytest.approx([loss for _, loss in expected], rel=1e-4)
+    one, other = (Manifest.open(runs.root / place / "manifests" / "train.arrow") for place in (name, whole))
+    assert list(one) == list(other)
+    assert not [*(runs.root / name).rglob("*.tmp*")]
