@@ -1,6 +1,6 @@
 """Runs of several processes that are killed again and again, and go on with other numbers of them.
 
-``KILLS=50 pytest tests/resume/test_random_kills.py`` kills more often than the few times that ``make test-all`` has time for.
+``KILLS=50 pytest tests/resume/test_random_kills.py`` kills more often than `make test-all` has time for.
 """
 
 import json
