@@ -93,7 +93,7 @@ def local_copy(uri: str) -> Path:
         DataError: naming the URI, if it does not exist, cannot be read, or changes while it is copied.
     """
     scheme, _, key = uri.partition("://")
-    place = _cache() / scheme / key
+    place = cache_folder() / scheme / key
     if ".." in Path(key).parts:
         raise DataError(f"{uri}: a name with '..' cannot be copied")
     note = place.with_name(f".{place.name}.copy.json")
@@ -321,6 +321,7 @@ def _noted(note: Path) -> Any:
         return None
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Return the folder of copies."""
     given = os.environ.get(VARIABLE)
     return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman"

@@ -6,15 +6,18 @@ column holds a whole sound file in each row: bytes, or a struct with ``bytes``.
 Parquet files, and sound files of their own, may also lie in an object store (shared/machine/remote.py).
 
 A row group is decoded as a whole, so that the last ones are kept: rows in their order cost little, rows in a random
-order a row group each (100 rows in most shards of the Hub).
+order a row group each (100 rows in most shards of the Hub). Where an epoch has windows (shared/batches/windows.py), its
+row groups are decoded once and kept on this machine for all processes, which map them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -23,15 +26,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dragoman.shared.errors import DataError, one_line, shortened
-from dragoman.shared.machine.files import check_regular
-from dragoman.shared.machine.remote import on_disk, open_remote, uri_of
+from dragoman.shared.errors import DataError, UsageError, one_line, shortened
+from dragoman.shared.machine.files import check_regular, locked, replaced_file
+from dragoman.shared.machine.remote import RemoteBytes, cache_folder, on_disk, open_remote, remote_stamp, uri_of
 from dragoman.shared.sound.channels import split_channel
 
 _PLACE = re.compile(r"(?s)(.+\.parquet)#([^#:/]+):(\d{1,12})")
 
 #: Row groups kept by each process.
 _KEPT = 2
+
+#: The variable of the environment that says how many GB of row groups are kept on this machine, and what it is without.
+VARIABLE, KEPT_GB = "DRAGOMAN_CACHE_GB", 20.0
 
 
 class Place(NamedTuple):
@@ -135,22 +141,96 @@ def _mark(path: str | Path) -> Hashable:
 def _opened(path: str, _mark: Hashable) -> pq.ParquetFile:
     uri = uri_of(path)
     if uri is not None:
-        return pq.ParquetFile(open_remote(uri), pre_buffer=True)
+        # What a buffer is too long for would be asked for in two requests: whole buffers, and the rest.
+        return pq.ParquetFile(io.BufferedReader(RemoteBytes(uri), 1), pre_buffer=True)
     return pq.ParquetFile(on_disk(path), memory_map=True)
+
+
+def keep_row_groups(sounds: Iterable[str | None], *, ahead: bool = False) -> None:
+    """Decode the row groups that hold some sounds, and keep them on this machine; those that were used last stay.
+
+    Args:
+        sounds: as a manifest's column ``audio`` has them; what is in no shard is passed over.
+        ahead: leave out those that another process is about to keep, and what cannot be read: whose turn it is later
+            says so.
+
+    Raises:
+        DataError: if a shard cannot be read.
+        OSError: if the disk is full.
+        UsageError: if ``DRAGOMAN_CACHE_GB`` is no number.
+    """
+    done = set()
+    for audio in sounds:
+        place = None if audio is None else place_in_shard(audio)
+        if place is None:
+            continue
+        with suppress(*[DataError] if ahead else []):
+            group, _ = _group(place)
+            if (key := (place.file, place.column, group)) not in done:
+                done.add(key)
+                _keep(*key, wait=not ahead)
+
+
+def _keep(path: str, column: str, group: int, *, wait: bool) -> None:
+    kept = _kept(path, column, group)
+    lock = kept.with_suffix(".lock")
+    if kept.exists() or (lock.exists() and not wait):
+        return
+    with locked(lock):
+        if kept.exists():
+            return
+        values = _decoded(path, column, group)
+        table = pa.table({"bytes": values})
+        with (
+            replaced_file(kept) as temporary,
+            pa.OSFile(os.fsencode(temporary), "wb") as file,
+            pa.ipc.new_file(file, table.schema) as writer,
+        ):
+            writer.write_table(table)
+    _make_room(kept.parent)
+
+
+def _make_room(folder: Path) -> None:
+    """Delete the row groups that were not used for the longest time; who has one open reads on."""
+    try:
+        room = float(os.environ.get(VARIABLE, KEPT_GB)) * 1e9
+    except ValueError:
+        raise UsageError(f"{VARIABLE} is {os.environ[VARIABLE]!r}, not a number of GB") from None
+    found = []
+    for path in folder.glob("*.arrow"):
+        with suppress(FileNotFoundError):  # another process makes room, too
+            status = path.stat()
+            found.append((status.st_mtime_ns, status.st_size, path))
+    for _, size, path in sorted(found, reverse=True):
+        room -= size
+        if room < 0:
+            path.unlink(missing_ok=True)
+
+
+def _kept(path: str, column: str, group: int) -> Path:
+    """Return where a row group is kept, or would be: elsewhere when its file is another one."""
+    uri = uri_of(path)
+    mark = _mark(path) if uri is None else remote_stamp(uri)
+    name = hashlib.blake2b(repr((path, mark, column, group)).encode(), digest_size=16).hexdigest()
+    return cache_folder() / "row_groups" / f"{name}.arrow"
 
 
 def _bytes(place: Place) -> bytes:
     """Return a sound file that a shard holds."""
-    shard = open_shard(place.file)
-    ends = _ends(shard)
-    if place.row >= ends[-1]:
-        raise DataError(f"{place}: the file has {ends[-1]} rows")
-    group = int(np.searchsorted(ends, place.row, side="right"))
-    first = int(ends[group - 1]) if group else 0
-    value = _column(place.file, _mark(place.file), place.column, group)[place.row - first].as_py()
+    group, number = _group(place)
+    value = _column(place.file, _mark(place.file), place.column, group)[number].as_py()
     if not value:
         raise DataError(f"{place}: no sound in this row (it may lie in a file beside the shard)")
     return bytes(value)
+
+
+def _group(place: Place) -> tuple[int, int]:
+    """Return the row group of a place, and the number of its row there."""
+    ends = _ends(open_shard(place.file))
+    if place.row >= ends[-1]:
+        raise DataError(f"{place}: the file has {ends[-1]} rows")
+    group = int(np.searchsorted(ends, place.row, side="right"))
+    return group, place.row - (int(ends[group - 1]) if group else 0)
 
 
 def _ends(shard: pq.ParquetFile) -> np.ndarray:
@@ -161,7 +241,16 @@ def _ends(shard: pq.ParquetFile) -> np.ndarray:
 
 @lru_cache(maxsize=_KEPT)
 def _column(path: str, _mark: Hashable, column: str, group: int) -> Any:
-    """Return the sound files of a row group, as an Arrow array of bytes."""
+    """Return the sound files of a row group, as an Arrow array of bytes: one that is kept, or decoded now."""
+    kept = _kept(path, column, group)
+    try:
+        os.utime(kept)  # used last
+        return pa.ipc.open_file(pa.memory_map(os.fsencode(kept))).read_all().column(0).combine_chunks()
+    except FileNotFoundError:
+        return _decoded(path, column, group)
+
+
+def _decoded(path: str, column: str, group: int) -> Any:
     check_sound_column(path, column)
     shard = open_shard(path)
     struct = pa.types.is_struct(column_type(shard, path, column))
