@@ -110,6 +110,23 @@ def local_copy(uri: str) -> Path:
     return place
 
 
+def located(root: str | Path) -> Path:
+    """Return the absolute path of a folder or file, or its URI, as a path (in which one slash is left of two)."""
+    return Path(root) if uri_of(root) else Path(on_disk(root)).absolute()
+
+
+def files_in(folder: Path, *patterns: str) -> list[Path]:
+    """Return the files of a folder, on disk or by URI, that patterns (``*/*.tar``) match, sorted.
+
+    Raises:
+        DataError: naming the URI, if the store cannot be asked.
+    """
+    uri = uri_of(folder)
+    if uri is None:
+        return sorted(path for pattern in patterns for path in folder.glob(pattern))
+    return sorted(Path(found) for pattern in patterns for found in remote_matches(f"{uri}/{pattern}"))
+
+
 def remote_matches(pattern: str) -> list[str]:
     """Return the URIs of the objects that a pattern (``s3://bucket/*-en/train.arrow``) matches, sorted.
 

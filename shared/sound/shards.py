@@ -1,9 +1,10 @@
-"""Sound inside Parquet files, as the Hugging Face Hub keeps it: it is read from there and never unpacked.
+"""Sound inside Parquet files, as the Hugging Face Hub keeps it, and tar files: it is read from there, never unpacked.
 
 In a manifest, ``audio`` then names a file, a column and a row: ``/data/fleurs/de_de/train-0.parquet#audio:17``. The
-column holds a whole sound file in each row: bytes, or a struct with ``bytes``.
+column holds a whole sound file in each row: bytes, or a struct with ``bytes``. Of a tar file, it names the place and
+the size of a member in bytes, and the member: ``/data/train-0.tar#1536:48044:a17.flac``.
 
-Parquet files, and sound files of their own, may also lie in an object store (shared/machine/remote.py).
+Such files, and sound files of their own, may also lie in an object store (shared/machine/remote.py).
 
 A row group is decoded as a whole, so that the last ones are kept: rows in their order cost little, rows in a random
 order a row group each (100 rows in most shards of the Hub). Where an epoch has windows (shared/batches/windows.py), its
@@ -33,6 +34,10 @@ from dragoman.shared.sound.channels import split_channel
 
 _PLACE = re.compile(r"(?s)(.+\.parquet)#([^#:/]+):(\d{1,12})")
 
+_MEMBER = re.compile(r"(?s)(.+\.tar)#(\d{1,15}):(\d{1,12}):([^/#]+)")
+#: Bytes of a member's header, which stands before it (POSIX 1003.1, "pax", ustar Interchange Format).
+HEADER = 512
+
 #: Row groups kept by each process.
 _KEPT = 2
 
@@ -58,6 +63,32 @@ class Place(NamedTuple):
         return f"{self.file}#{self.column}:{self.row}"
 
 
+class Member(NamedTuple):
+    """A member of a tar file.
+
+    Attributes:
+        file: the tar file.
+        start: byte at which its content begins.
+        size: of the content, in bytes.
+        name: without folders.
+    """
+
+    file: str
+    start: int
+    size: int
+    name: str
+
+    def __str__(self) -> str:
+        """Return the place as the column ``audio`` of a manifest has it."""
+        return f"{self.file}#{self.start}:{self.size}:{self.name}"
+
+
+def member_of(audio: str | Path) -> Member | None:
+    """Return the member of a tar file that ``audio`` names, None for anything else."""
+    match = _MEMBER.fullmatch(split_channel(audio)[0])
+    return None if match is None else Member(match[1], int(match[2]), int(match[3]), match[4])
+
+
 def place_in_shard(audio: str | Path) -> Place | None:
     """Return the place that ``audio`` names, None for a file of its own."""
     match = _PLACE.fullmatch(split_channel(audio)[0])
@@ -66,7 +97,7 @@ def place_in_shard(audio: str | Path) -> Place | None:
 
 def file_of(audio: str | Path) -> str:
     """Return the file that holds a sound, on disk or by URI."""
-    place = place_in_shard(audio)
+    place = place_in_shard(audio) or member_of(audio)
     return on_disk(split_channel(audio)[0] if place is None else place.file)
 
 
@@ -80,12 +111,49 @@ def open_sound(audio: str | Path) -> BinaryIO:
     place = place_in_shard(audio)
     if place is not None:
         return io.BytesIO(_bytes(place))
-    file = file_of(audio)
-    uri = uri_of(file)
+    member = member_of(audio)
+    if member is not None:
+        return io.BytesIO(read_member(member))
+    return open_file(file_of(audio), "sound file")
+
+
+def open_file(path: str | Path, what: str = "file") -> BinaryIO:
+    """Open a file on disk or by URI for reading bytes; ``what`` it should be, for messages.
+
+    Raises:
+        DataError: if it is no file on a disk, or an object that cannot be read.
+        OSError: if a file on a disk cannot be opened.
+    """
+    uri = uri_of(path)
     if uri is not None:
         return open_remote(uri)
-    check_regular(file, "sound file")
-    return open(os.fsencode(file), "rb")
+    check_regular(on_disk(path), what)
+    return open(os.fsencode(on_disk(path)), "rb")
+
+
+def read_member(member: Member) -> bytes:
+    """Return the content of a member of a tar file.
+
+    Raises:
+        DataError: if the tar file cannot be read, is cut off, or has no member of this size there: it was changed.
+    """
+    try:
+        return _content(member, _mark(member.file))
+    except OSError as error:
+        raise DataError(f"{member}: {(error.strerror or 'cannot be read').lower()}") from error
+
+
+@lru_cache(maxsize=_KEPT)
+def _content(member: Member, _mark: Hashable) -> bytes:
+    with open_file(member.file, "tar file") as file:
+        file.seek(max(member.start - HEADER, 0))
+        header, content = file.read(HEADER), file.read(member.size)
+    size = header[124:135]
+    if header[257:262] != b"ustar" or not size.isdigit() or int(size, 8) != member.size:
+        raise DataError(f"{member}: no member of this size is there; the tar file has been changed: prepare it anew")
+    if len(content) < member.size:
+        raise DataError(f"{member}: cut off: {len(content)} bytes of the member are there")
+    return content
 
 
 def open_shard(path: str | Path) -> pq.ParquetFile:
