@@ -34,8 +34,9 @@ import pyarrow as pa
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.manifest import BATCH_ROWS, COLUMNS, Manifest
-from dragoman.shared.batches.plan import Pass, cut
+from dragoman.shared.batches.plan import cut
 from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.batches.steps import Pass
 from dragoman.shared.batches.stream import Budget, Stream
 from dragoman.shared.text.piece_model import train_sentencepiece
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer

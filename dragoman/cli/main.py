@@ -79,12 +79,12 @@ def prepare(
     corpus: Annotated[
         str,
         typer.Argument(
-            help="of speech: mustc, mtedx, covost2, fleurs, europarl_st, librispeech, librilight, parquet, nemo, "
-            "lhotse, kaldi, fairseq_s2t, tsv; of text: moses, monolingual, wmt, iwslt, ted, libreoffice, gettext, tmx, "
-            "xliff; of labels: xnli, paws_x, wikiann, universal_dependencies, help_programs; of answers: squad, xquad, "
-            "mlqa, tydiqa; of translations to find: tatoeba, bucc; of titles, summaries, questions: aligned, ncls, "
-            "cnn_dailymail, xsum, squad_questions, help_titles; made on the spot: almanac; or one that a package "
-            "provides"
+            help="of speech: mustc, mtedx, covost2, fleurs, europarl_st, librispeech, librilight, parquet, webdataset, "
+            "nemo, lhotse, shar, kaldi, fairseq_s2t, tsv; of text: moses, monolingual, wmt, iwslt, ted, libreoffice, "
+            "gettext, tmx, xliff; of labels: xnli, paws_x, wikiann, universal_dependencies, help_programs; of "
+            "answers: squad, xquad, mlqa, tydiqa; of translations to find: tatoeba, bucc; of titles, summaries, "
+            "questions: aligned, ncls, cnn_dailymail, xsum, squad_questions, help_titles; made on the spot: almanac; "
+            "or one that a package provides"
         ),
     ],
     root: Annotated[Path, typer.Option(help="folder that holds the corpus")],

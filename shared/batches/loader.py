@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,16 @@ from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import Field, Rows
 from dragoman.shared.batches.grid import spacing
 from dragoman.shared.batches.manifest import Manifest, Row
-from dragoman.shared.batches.plan import Pass, Plan, Step, cut, split
+from dragoman.shared.batches.plan import Plan, cut, split
 from dragoman.shared.batches.randomness import generator
+from dragoman.shared.batches.steps import Pass, Step
 from dragoman.shared.batches.stream import Budget, Stream, field_lengths
 from dragoman.shared.batches.workers import Feed, data_loader, signals_held_back
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.files import discard_folder
 from dragoman.shared.machine.memory import check_workers
 from dragoman.shared.padded import Padded
+from dragoman.shared.sound.shards import keep_row_groups
 
 #: Bytes that a batch takes beside the elements of its fields: for tensors and lists as objects.
 OVERHEAD = 4096
@@ -156,7 +158,8 @@ class Loader:
             return [plan.step(index, rank) for rank in self.ranks]
         step = plan.step(index, 0)
         parts = self._cut(step)
-        return [parts.step(step.stream, part) for part in range(self._rank, len(parts), self._world)]
+        own = [parts.step(step.stream, part) for part in range(self._rank, len(parts), self._world)]
+        return [replace(own[0], ahead=step.ahead), *own[1:]]
 
     def _cut(self, step: Step) -> Pass:
         """Cut a step into parts of all processes, those of the longest rows first; all have equally many.
@@ -358,12 +361,14 @@ class _Steps(Dataset):
         try:
             located = [stream.locate(row) for row in step.rows.tolist()]
             rows = [manifest[index] for manifest, index in located]
+            if stream.window is not None:
+                keep_row_groups(row.get("audio") for row in rows)
 
             def rng(number: int, field: str) -> np.random.Generator:
                 return generator(self._seed, copies[number], str(rows[number]["id"]), field)
 
             group = "-".join(str(rows[0][name]) for name in stream.group_by) if stream.group_by else None
-            return _assemble(
+            batch = _assemble(
                 rows,
                 stream.fields,
                 rng,
@@ -371,6 +376,9 @@ class _Steps(Dataset):
                 stream=stream,
                 group=group,
             )
+            later = (stream.locate(row) for row in step.ahead.tolist())
+            keep_row_groups((manifest[index].get("audio") for manifest, index in later), ahead=True)
+            return batch
         except DataError as error:
             return _Failure(str(error))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,9 @@ import numpy as np
 from dragoman.shared.batches.grid import rounded_down
 from dragoman.shared.batches.mapped import blocks, is_large, mapped
 from dragoman.shared.batches.randomness import generator
+from dragoman.shared.batches.steps import Pass, Step, joined
 from dragoman.shared.batches.stream import Stream
+from dragoman.shared.batches.windows import dealt, parts_of, permuted, run_of
 from dragoman.shared.errors import DataError
 
 #: Buckets are at least so wide (as a ratio of lengths), however many rows there are: so that other rows meet each time.
@@ -27,75 +29,6 @@ NARROWEST = 1.04
 
 #: How far, in widths of a bucket, lengths are blurred in the other direction.
 BLUR = 0.5
-
-
-@dataclass(frozen=True)
-class Pass:
-    """One pass through a stream.
-
-    Attributes:
-        rows: (R,) int32 row numbers, batch after batch.
-        copies: (R,) int32: how often the stream has had the row before, in this pass and in all earlier ones.
-        bounds: (batches + 1,) int64: batch i is ``rows[bounds[i]:bounds[i + 1]]``.
-    """
-
-    rows: np.ndarray
-    copies: np.ndarray
-    bounds: np.ndarray
-
-    def __len__(self) -> int:
-        """Return the number of batches."""
-        return len(self.bounds) - 1
-
-    def step(self, stream: int, index: int) -> Step:
-        """Return a batch as a step of the stream with this number."""
-        part = slice(self.bounds[index], self.bounds[index + 1])
-        return Step(stream, self.rows[part], self.copies[part])
-
-    @property
-    def nbytes(self) -> int:
-        """The memory that it takes."""
-        return self.rows.nbytes + self.copies.nbytes + self.bounds.nbytes
-
-    def longest(self, lengths: np.ndarray) -> np.ndarray:
-        """Return (F, batches): the length of the longest row of each batch, for lengths (F, rows of the stream)."""
-        if not len(self):
-            return np.zeros((len(lengths), 0), dtype=lengths.dtype)
-        return np.stack([np.maximum.reduceat(length[self.rows], self.bounds[:-1]) for length in lengths])
-
-    def padding(self, lengths: np.ndarray, padded: np.ndarray) -> np.ndarray:
-        """Return (F,) float: the share of padding in all batches, by field.
-
-        Args:
-            lengths: (F, rows of the stream).
-            padded: (F, rows of the stream), what these are padded to where no row beside them is longer.
-        """
-        volume = (self.longest(padded) * np.diff(self.bounds)).sum(1)
-        filled = np.array([length[self.rows].sum(dtype=np.int64) for length in lengths])
-        return 1 - filled / np.maximum(volume, 1) if len(self) else np.zeros(len(lengths))
-
-    def shapes(self, padded: np.ndarray) -> np.ndarray:
-        """Return (shapes, 1 + F): rows and length of each field, of all batches that differ; ``padded`` as there."""
-        return np.unique(np.vstack([np.diff(self.bounds), self.longest(padded)]), axis=1).T
-
-    def worst(self, lengths: np.ndarray) -> list[int]:
-        """Return the numbers of the batches that need the most memory, for lengths (F, rows of the stream).
-
-        Of each field, they are the one that has the most of it, padding included, and the one with the longest row.
-        """
-        longest = self.longest(lengths)
-        volumes = longest * np.diff(self.bounds)
-        largest = [int(volume.argmax()) for volume in volumes]
-        return sorted({*largest, *(int(np.lexsort(pair)[-1]) for pair in zip(volumes, longest, strict=True))})
-
-
-@dataclass(frozen=True)
-class Step:
-    """One batch to be made: the number of its stream, and its rows with the number of earlier draws of each."""
-
-    stream: int
-    rows: np.ndarray
-    copies: np.ndarray
 
 
 class Plan:
@@ -135,6 +68,7 @@ class Plan:
     ) -> None:
         self._rank = rank
         self._world = world
+        self._windowed = [stream.window is not None for stream in streams]
         main = streams[0]
 
         def planned(stream: Stream, number: int) -> Pass:
@@ -172,7 +106,9 @@ class Plan:
             if batch < len(one) // self._world:
                 break
             batch -= len(one) // self._world
-        return one.step(stream, batch * self._world + rank)
+        index = batch * self._world + rank
+        step = one.step(stream, index)
+        return replace(step, ahead=one.ahead(index, self._world)) if self._windowed[stream] else step
 
     @property
     def shares(self) -> list[int]:
@@ -210,9 +146,26 @@ def plan_pass(
 
 
 def _planned(stream: Stream, seed: int, number: int, world: int, even: bool) -> Pass:
-    table = stream.table
-    rows, copies = draw(table.kept, stream.shares(), number, (seed, stream.name))
+    counts, key = stream.shares(), (seed, stream.name)
     rng = generator(seed, number, stream.name, "plan")
+    if stream.window is None:
+        return _batched(stream, *draw(stream.table.kept, counts, number, key), rng, world=world, even=even)
+    total = int(counts.sum())
+    if total < world:
+        raise _too_few(stream, total, world)
+    parts = parts_of(total, stream.window, world)
+    run = run_of(total, parts)
+    rows, copies = draw(stream.table.kept, counts, number, key, run)
+    places = dealt(rng, rows, copies, run, parts)
+    lanes = [_batched(stream, rows[one], copies[one], rng, world=1, even=even) for one in places]
+    return joined([_taking_turns(stream, lanes[first : first + world]) for first in range(0, parts, world)])
+
+
+def _batched(
+    stream: Stream, rows: np.ndarray, copies: np.ndarray, rng: np.random.Generator, *, world: int, even: bool
+) -> Pass:
+    """Bucket rows by length, cut batches, as many as ``world`` can share, and shuffle them."""
+    table = stream.table
     order = bucketed(stream, rows, rng)
     rows = rows[order]
     copies = copies[order]
@@ -225,12 +178,36 @@ def _planned(stream: Stream, seed: int, number: int, world: int, even: bool) -> 
     del capacities, groups
     bounds = split(batches, world)
     if bounds is None:
-        raise DataError(f"stream {stream.name!r} has {len(rows)} rows, too few for {world} processes")
-    return _shuffled(Pass(rows, copies, bounds), rng)
+        raise _too_few(stream, len(rows), world)
+    return Pass(rows, copies, bounds).ordered(rng.permutation(len(bounds) - 1))
+
+
+def _taking_turns(stream: Stream, lanes: list[Pass]) -> Pass:
+    """Return a window of which batch i is of process i % processes; ``lanes`` are the batches of their own rows.
+
+    A process that has more batches than others gives them the last ones.
+    """
+    world = len(lanes)
+    whole = joined(lanes)
+    bounds = split(whole.bounds, world)
+    if bounds is None:
+        raise _too_few(stream, len(whole.rows), world)
+    ends = np.cumsum([len(lane.rows) for lane in lanes])
+    batches = np.split(np.arange(len(bounds) - 1), np.searchsorted(bounds, ends[:-1]))
+    each = (len(bounds) - 1) // world
+    spare = np.concatenate([own[each:] for own in batches])
+    lacking = np.cumsum([each - min(len(own), each) for own in batches])
+    given = np.split(spare, lacking[:-1])
+    turns = [np.concatenate([own[:each], more]) for own, more in zip(batches, given, strict=True)]
+    return Pass(whole.rows, whole.copies, bounds).ordered(np.stack(turns, axis=1).ravel())
+
+
+def _too_few(stream: Stream, rows: int, world: int) -> DataError:
+    return DataError(f"stream {stream.name!r} has {rows} rows, too few for {world} processes")
 
 
 def draw(
-    parts: Sequence[np.ndarray], counts: np.ndarray, number: int, key: tuple[int | str, ...]
+    parts: Sequence[np.ndarray], counts: np.ndarray, number: int, key: tuple[int | str, ...], run: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw the rows of a pass from several parts.
 
@@ -242,6 +219,8 @@ def draw(
         counts: (parts,) int: how many rows to draw from each.
         number: of the pass.
         key: decides the orders.
+        run: if given, rows of a run come together (see shared/batches/windows.py), so that a part of a turn has whole
+            runs.
 
     Returns:
         Rows (R,) int32, in no order to be relied on, and how often each was drawn before, (R,) int32.
@@ -256,7 +235,7 @@ def draw(
                 rows.append(np.tile(part, whole))
                 copies.append(np.repeat(np.arange(turn, turn + whole, dtype=np.int32), len(part)))
             else:
-                some = generator(*key, index, turn, "draw").permutation(part)[skipped : skipped + end - begin]
+                some = permuted(generator(*key, index, turn, "draw"), part, run)[skipped : skipped + end - begin]
                 rows.append(some)
                 copies.append(np.full(len(some), turn, dtype=np.int32))
             begin += len(rows[-1])
@@ -406,12 +385,3 @@ def estimated_batches(stream: Stream) -> float:
     table = stream.table
     parts = [(part, count) for part, count in zip(table.kept, stream.shares(), strict=True) if count]
     return float(sum((1 / table.capacities[part]).mean() * count for part, count in parts))
-
-
-def _shuffled(unshuffled: Pass, rng: np.random.Generator) -> Pass:
-    order = rng.permutation(len(unshuffled))
-    sizes = np.diff(unshuffled.bounds)[order]
-    bounds = np.concatenate([[0], np.cumsum(sizes)])
-    index = np.arange(len(unshuffled.rows), dtype=np.int32)
-    index += np.repeat((unshuffled.bounds[:-1][order] - bounds[:-1]).astype(np.int32), sizes)
-    return Pass(unshuffled.rows[index], unshuffled.copies[index], bounds)

@@ -207,6 +207,8 @@ class Stream(Checked):
             row once, 0 takes equally many from each manifest; in papers also 1 / temperature.
         group_by: column or columns in which all rows of a batch are to be equal.
         filter: which rows are left out; default: those without text or sound.
+        window: rows, for each process, that are shuffled together, of neighbours in the manifests: row groups of
+            Parquet files are then read once, and ahead (see shared/batches/windows.py). None shuffles all.
         folder: where token counts are kept if a manifest's own folder is read-only.
 
     Attributes:
@@ -230,6 +232,7 @@ class Stream(Checked):
         alpha: Share = 1.0,
         group_by: str | list[str] | None = None,
         filter: Filter | None = None,
+        window: PositiveInt | None = None,
         folder: str | None = None,
     ) -> None:
         if isinstance(manifests, str | Path) or not (manifests or turned):
@@ -247,6 +250,7 @@ class Stream(Checked):
         self.alpha = alpha
         self.group_by = [group_by] if isinstance(group_by, str) else list(group_by or [])
         self.filter = filter or Filter()
+        self.window = window
         self.folder = None if folder is None else Path(folder)
 
     @cached_property

@@ -93,7 +93,7 @@ def local_copy(uri: str) -> Path:
         DataError: naming the URI, if it does not exist, cannot be read, or changes while it is copied.
     """
     scheme, _, key = uri.partition("://")
-    place = _cache() / scheme / key
+    place = cache_folder() / scheme / key
     if ".." in Path(key).parts:
         raise DataError(f"{uri}: a name with '..' cannot be copied")
     note = place.with_name(f".{place.name}.copy.json")
@@ -108,6 +108,23 @@ def local_copy(uri: str) -> Path:
         with replaced_file(note) as temporary:
             temporary.write_text(json.dumps([uri, *stamp]), encoding="utf-8")
     return place
+
+
+def located(root: str | Path) -> Path:
+    """Return the absolute path of a folder or file, or its URI, as a path (in which one slash is left of two)."""
+    return Path(root) if uri_of(root) else Path(on_disk(root)).absolute()
+
+
+def files_in(folder: Path, *patterns: str) -> list[Path]:
+    """Return the files of a folder, on disk or by URI, that patterns (``*/*.tar``) match, sorted.
+
+    Raises:
+        DataError: naming the URI, if the store cannot be asked.
+    """
+    uri = uri_of(folder)
+    if uri is None:
+        return sorted(path for pattern in patterns for path in folder.glob(pattern))
+    return sorted(Path(found) for pattern in patterns for found in remote_matches(f"{uri}/{pattern}"))
 
 
 def remote_matches(pattern: str) -> list[str]:
@@ -321,6 +338,7 @@ def _noted(note: Path) -> Any:
         return None
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Return the folder of copies."""
     given = os.environ.get(VARIABLE)
     return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman"

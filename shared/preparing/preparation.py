@@ -22,6 +22,7 @@ from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.described import describe
 from dragoman.shared.errors import DataError
 from dragoman.shared.machine.files import forget_left, locked, replaced_file
+from dragoman.shared.machine.remote import remote_stamp, uri_of
 from dragoman.shared.preparing.findings import TEXTS, Problem, row_errors
 from dragoman.shared.preparing.finished import Finished
 from dragoman.shared.preparing.journal import Journal
@@ -343,6 +344,10 @@ def _fingerprint(corpus: Corpus, split: str, allowed: Allowed) -> str:
     """Return a hash of the reader, its settings, and the names, sizes and times of the split's text files."""
     files = []
     for path in corpus.inputs(split):
+        uri = uri_of(path)
+        if uri is not None:
+            files.append([uri, *remote_stamp(uri)])
+            continue
         try:
             status = path.stat()
         except OSError as error:

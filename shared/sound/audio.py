@@ -21,7 +21,7 @@ from dragoman.shared.machine.remote import on_disk, uri_of
 from dragoman.shared.sound.channels import Mix, mono, split_channel
 from dragoman.shared.sound.media import MediaSound, is_media
 from dragoman.shared.sound.mpeg import naming_damage
-from dragoman.shared.sound.shards import open_sound, place_in_shard
+from dragoman.shared.sound.shards import member_of, open_sound, place_in_shard
 
 if TYPE_CHECKING:
     import soundfile
@@ -275,7 +275,7 @@ def open_audio(path: str | Path) -> Sound:
 def _sound_file(path: str | Path) -> soundfile.SoundFile:
     import soundfile
 
-    inside, uri = place_in_shard(path) is not None, uri_of(path)
+    inside, uri = (place_in_shard(path) or member_of(path)) is not None, uri_of(path)
     path = on_disk(path)
     if not inside and uri is None:
         check_regular(path, "sound file")

@@ -24,6 +24,7 @@ from typing import Any
 
 from dragoman.shared.batches.manifest import Row
 from dragoman.shared.errors import DataError
+from dragoman.shared.machine.remote import beside
 from dragoman.shared.sound.channels import with_channel
 from dragoman.shared.text import languages
 from dragoman.st.corpora.json_lines import JsonLines, Record, channel_in, seconds_in, text_in
@@ -143,13 +144,13 @@ def _sound(recording: Record, folder: Path, channel: int) -> str:
     if not isinstance(sources, list) or not sources or not all(map(_is_file, sources)):
         raise DataError(f"sources is {shown(sources)}, not one file, or a file for some of the channels each")
     if len(sources) == 1 and sources[0].get("channels") is None:
-        return with_channel(str(folder / sources[0]["source"]), channel)
+        return with_channel(beside(folder, sources[0]["source"]), channel)
     for source in sources:
         channels = source.get("channels")
         if not isinstance(channels, list):
             raise DataError(f"channels is {shown(channels)}, not a list of channels")
         if channel in channels:
-            audio = str(folder / source["source"])
+            audio = beside(folder, source["source"])
             return audio if len(channels) == 1 else with_channel(audio, channels.index(channel))
     raise DataError(f"no source of the recording has channel {channel}: {shown(sources)}")
 

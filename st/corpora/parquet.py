@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from dragoman.shared.errors import DataError, UsageError, one_line
+from dragoman.shared.machine.remote import files_in, located, uri_of
 from dragoman.shared.preparing.reader import Reader, SourceRow
 from dragoman.shared.sound.shards import Place, check_sound_column, column_type, open_shard
 from dragoman.shared.text import languages
@@ -52,7 +53,7 @@ class Parquet(Reader):
         """Look for the shards and their columns.
 
         Args:
-            root: the folder that was downloaded.
+            root: the folder that was downloaded, or where it lies, by URI.
             source_language: of the speech and its transcript.
             target_language: of the translation; None for transcripts only.
             config: a folder of ``root``; ``{source}`` and ``{target}`` stand for the languages: ``{source}_{target}``.
@@ -72,10 +73,10 @@ class Parquet(Reader):
         self.target_language = None if target_language is None else languages.check(target_language)
         self.folder = "-".join(filter(None, (source_language, target_language)))
         self.published: dict[str, dict[str, float]] = {}
-        place = Path(root).absolute() / _filled(config, source_language, target_language)
+        place = located(root) / _filled(config, source_language, target_language)
         self._shards = shards_of(place)
         read = {path for paths in self._shards.values() for path in paths}
-        others = {path for pattern in ("*.parquet", "*/*.parquet") for path in place.glob(pattern)} - read
+        others = {*files_in(place, "*.parquet", "*/*.parquet")} - read
         self._pass_files("Parquet files that are not read", others)
         for split in splits or []:
             if split not in self._shards:
@@ -112,7 +113,7 @@ class Parquet(Reader):
                 values = {name: as_text(cells[column]) for name, column in self._columns.items()}
                 row = {
                     "id": values.get("id", f"{path.stem}-{number}"),
-                    "audio": str(Place(str(path), self._audio, number)),
+                    "audio": str(Place(uri_of(path) or str(path), self._audio, number)),
                     "start": 0.0,
                     "duration": None,
                     "source_text": values["source_text"],
@@ -133,8 +134,8 @@ def shards_of(folder: Path) -> dict[str, list[Path]]:
     """
     shards: dict[str, list[Path]] = {}
     called: dict[str, str] = {}
-    numbered = [path for path in folder.glob("*/*.parquet") if path.stem.isdecimal()]
-    for path in sorted([*folder.glob("*.parquet"), *numbered]):
+    numbered = [path for path in files_in(folder, "*/*.parquet") if path.stem.isdecimal()]
+    for path in sorted([*files_in(folder, "*.parquet"), *numbered]):
         match = _SHARD.fullmatch(path.stem)
         name = match["split"] if match and path.parent == folder else path.parent.name
         ours = _OURS.get(name, name)
@@ -142,7 +143,7 @@ def shards_of(folder: Path) -> dict[str, list[Path]]:
             raise DataError(f"{folder}: both {called[ours]} and {name} would be split {ours!r}")
         shards.setdefault(ours, []).append(path)
     if not shards:
-        inside = ", ".join(sorted(place.name for place in folder.glob("*/"))) or "none"
+        inside = ", ".join(sorted({path.parent.name for path in files_in(folder, "*/*.parquet")})) or "none"
         raise DataError(f"{folder}: no Parquet file; folders there are {inside} (give one as --config)")
     for paths in shards.values():
         _check_whole(paths)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.shared.batches.plan import Pass, Plan, cut, draw, order_of, plan_pass, split
+from dragoman.shared.batches.plan import Plan, cut, draw, order_of, plan_pass, split
 from dragoman.shared.batches.row_table import Table
+from dragoman.shared.batches.steps import Pass
 from dragoman.shared.batches.stream import Budget, Stream
 from dragoman.shared.errors import DataError
 from tests.small import examples

@@ -1,16 +1,27 @@
 """Sound inside Parquet files is what the same bytes are in a file of their own."""
 
+import os
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dragoman.shared.batches.speech_field import SpeechField
-from dragoman.shared.errors import DataError
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine import remote
+from dragoman.shared.machine.files import locked
 from dragoman.shared.preparing.probing import check_segments
 from dragoman.shared.sound import shards
 from dragoman.shared.sound.audio import read_audio
-from dragoman.shared.sound.shards import Place, check_sound_column, file_of, open_sound, place_in_shard
+from dragoman.shared.sound.shards import (
+    Place,
+    check_sound_column,
+    file_of,
+    keep_row_groups,
+    open_sound,
+    place_in_shard,
+)
 from tests.small import refusal, refuses
 from tests.st.corpora.shards import sound, write_shard
 
@@ -129,3 +140,63 @@ def test_a_row_group_that_is_damaged_is_named(shard, monkeypatch):
     shards._column.cache_clear()
     complaint = refusal(DataError, open_sound, f"{shard}#audio:0")
     assert complaint == f"{shard}: row group 0 cannot be read (broken page)"
+
+
+def decoded_anew(places):
+    shards._column.cache_clear()
+    for place in places:
+        with open_sound(place) as file:
+            yield file.read()
+
+
+def test_row_groups_are_kept_for_all_processes_until_others_need_their_room(shard, tmp_path, monkeypatch):
+    monkeypatch.setenv(remote.VARIABLE, str(tmp_path / "cache"))
+    places = [f"{shard}#audio:{row}" for row in range(5)]
+    keep_row_groups([*places[:2], None, "a.wav"])
+    folder = tmp_path / "cache" / "row_groups"
+    assert len([*folder.iterdir()]) == 1
+    keep_row_groups(places)
+    assert len([*folder.iterdir()]) == 3
+    with monkeypatch.context() as damaged:
+        damaged.setattr(shards, "_decoded", None)  # nothing is decoded any more
+        assert [*decoded_anew(places)] == [sound(row)[1] for row in range(5)]
+    for group, used in ((0, 200), (1, 100), (2, 300)):
+        os.utime(shards._kept(str(shard), "audio", group), (used, used))
+    write_shard(tmp_path / "y.parquet", {"audio": [sound(9)[1]]})
+    monkeypatch.setenv(shards.VARIABLE, str(3e-5))  # 30 kB: a group of two sounds has 20
+    keep_row_groups([f"{tmp_path}/y.parquet#audio:0"])
+    assert {*folder.iterdir()} == {
+        shards._kept(f"{tmp_path}/y.parquet", "audio", 0),
+        shards._kept(str(shard), "audio", 2),
+    }
+    assert [*decoded_anew(places)] == [sound(row)[1] for row in range(5)]
+
+
+def test_a_row_group_that_is_kept_is_not_that_of_another_file_of_this_name(shard, tmp_path, monkeypatch):
+    monkeypatch.setenv(remote.VARIABLE, str(tmp_path / "cache"))
+    keep_row_groups([f"{shard}#audio:0"])
+    write_shard(shard, {"audio": [sound(7, seconds=0.4)[1]]})
+    assert [*decoded_anew([f"{shard}#audio:0"])] == [sound(7, seconds=0.4)[1]]
+
+
+def test_what_cannot_be_kept_is_an_error_when_its_turn_comes(shard, tmp_path, monkeypatch):
+    monkeypatch.setenv(remote.VARIABLE, str(tmp_path / "cache"))
+    lost = [f"{tmp_path}/none.parquet#audio:0", f"{shard}#audio:5", f"{shard}#text:0"]
+    keep_row_groups([*lost, f"{shard}#audio:4"], ahead=True)
+    assert len([*(tmp_path / "cache" / "row_groups").iterdir()]) == 1
+    for place in lost:
+        refuses(DataError, r"none\.parquet|the file has 5 rows|'text' is string", keep_row_groups, [place])
+    monkeypatch.setenv(shards.VARIABLE, "much")
+    refuses(UsageError, "DRAGOMAN_CACHE_GB is 'much', not a number of GB", keep_row_groups, [f"{shard}#audio:0"])
+
+
+def test_a_row_group_that_another_process_is_about_to_keep_is_waited_for_only_where_it_is_needed(
+    shard, tmp_path, monkeypatch
+):
+    monkeypatch.setenv(remote.VARIABLE, str(tmp_path / "cache"))
+    kept = shards._kept(str(shard), "audio", 0)
+    with locked(kept.with_suffix(".lock")):
+        keep_row_groups([f"{shard}#audio:0"], ahead=True)
+        assert not kept.exists()
+    keep_row_groups([f"{shard}#audio:0"], ahead=True)
+    assert kept.exists()

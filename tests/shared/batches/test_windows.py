@@ -1,0 +1,175 @@
+"""Windows of an epoch: neighbours come together, every row as often as before, each process with rows of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from dragoman import DataError, Manifest
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.plan import Plan, plan_pass
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.batches.steps import Pass
+from dragoman.shared.batches.stream import Budget, Stream
+from dragoman.shared.batches.windows import MIXED
+from dragoman.shared.machine import remote
+from dragoman.shared.sound import shards
+from tests.object_store import Store, answering
+from tests.shared.batches.test_plan import batches, make_stream, token_lengths
+from tests.small import refuses
+from tests.st.corpora.shards import sound, write_shard
+
+ROWS, WINDOW = 4000, 640
+
+
+def windowed(window: int | None, budget: Budget | None = None, **how: object) -> Stream:
+    stream = make_stream(token_lengths(ROWS), budget or Budget(tokens=1000), **how)  # type: ignore[arg-type]
+    stream.window = window
+    return stream
+
+
+def in_windows(found: Pass) -> list[list[list[int]]]:
+    """Return the batches of each window."""
+    every, ends = batches(found), [*found.windows.tolist(), len(found)]
+    return [every[begin:end] for begin, end in zip(ends[:-1], ends[1:], strict=True)]
+
+
+@pytest.mark.parametrize("world", [1, 3])
+def test_a_window_has_whole_runs_of_neighbours_and_each_process_its_own(world: int) -> None:
+    stream = windowed(WINDOW)
+    found = plan_pass(stream, seed=1, number=0, world=world)
+    assert Counter(found.rows.tolist()) == Counter(range(ROWS))
+    parts = ROWS // (WINDOW * world) * world
+    run = ROWS // (parts * MIXED)
+    seen: set[int] = set()
+    assert len(found.windows) == parts // world > 1
+    for window in in_windows(found):
+        assert len(window) % world == 0
+        runs = {row // run for batch in window for row in batch}
+        assert not runs & seen and len(runs) <= world * (MIXED + 2)
+        seen |= runs
+        own = [{row // run for batch in window[rank::world] for row in batch} for rank in range(world)]
+        shared = [one for one, count in Counter(run for runs in own for run in runs).items() if count > 1]
+        assert len(shared) <= world * MIXED / 2  # a batch or two change hands, so that all have equally many
+        for batch in window:
+            assert len(batch) * max(stream.table.lengths[:, batch].max(1)) <= 1000
+
+
+def test_runs_of_a_window_lie_far_apart_and_elsewhere_in_each_epoch() -> None:
+    first, second = (in_windows(plan_pass(windowed(WINDOW), seed=1, number=n)) for n in (0, 1))
+    rows = [np.concatenate(window[0]) for window in (first, second)]
+    assert all(np.ptp(one) > ROWS / 2 for one in rows)
+    assert len({*rows[0]} & {*rows[1]}) < WINDOW / 2
+    assert plan_pass(windowed(None), seed=1, number=0).windows.tolist() == [0]
+
+
+def test_a_mixture_draws_rows_equally_often_and_a_part_of_a_turn_has_whole_runs() -> None:
+    parts = [np.arange(1000), np.arange(1000, ROWS)]
+    stream = windowed(WINDOW, parts=parts, alpha=0.5)
+    counts = stream.shares()
+    passes = [plan_pass(stream, seed=1, number=number) for number in range(6)]
+    for part, count in zip(parts, counts.tolist(), strict=True):
+        drawn = Counter(row for one in passes for row in one.rows.tolist() if part[0] <= row <= part[-1])
+        assert sum(drawn.values()) == 6 * count
+        assert {*drawn.values()} <= {6 * count // len(part), -(-6 * count // len(part))}
+    run = ROWS // (ROWS // WINDOW * MIXED)
+    large = [row for row in passes[0].rows.tolist() if row >= 1000]
+    assert len(large) == counts[1] < 2700 and len({row // run for row in large}) < len(large) / run + 4
+
+
+@pytest.mark.parametrize("world", [1, 4])
+def test_the_rows_of_the_next_window_are_read_ahead_once_by_who_needs_them(world: int) -> None:
+    plans = [Plan([windowed(300)], seed=1, epoch=0, rank=rank, world=world) for rank in range(world)]
+    whole = plans[0].passes[0][0]
+    assert len(whole.windows) > 2
+    starts = [start // world for start in [*whole.windows, len(whole)]]
+    for plan in plans:
+        for first, begin, end in zip(starts, starts[1:], starts[2:], strict=False):
+            ahead = [plan[step].ahead for step in range(first, begin)]
+            later = np.concatenate([plan[step].rows for step in range(begin, end)])
+            np.testing.assert_array_equal(np.concatenate(ahead), np.sort(later))
+            assert max(map(len, ahead)) - min(map(len, ahead)) <= 1
+        assert not any(len(plan[step].ahead) for step in range(starts[-2], starts[-1]))
+
+
+def test_more_processes_than_rows_are_refused_and_a_row_for_each_is_enough() -> None:
+    stream = make_stream(token_lengths(3), Budget(rows=2))
+    stream.window = 100
+    refuses(DataError, "3 rows, too few for 4 processes", plan_pass, stream, seed=1, number=0, world=4)
+    assert [len(batch) for batch in batches(plan_pass(stream, seed=1, number=0, world=3))] == [1, 1, 1]
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch) -> Iterator[Store]:
+    """A store with two shards of 40 rows in groups of 4, and a manifest of them."""
+    monkeypatch.setattr(remote, "WAITS", (0.0, 0.0))
+    monkeypatch.setattr(remote, "BLOCK", 1024)  # less than a row group has
+    shards._opened.cache_clear()
+    shards._column.cache_clear()
+    rows = []
+    with answering(monkeypatch, tmp_path / "cache") as found:
+        for shard in range(2):
+            content = [sound(40 * shard + n, seconds=0.3 + 0.01 * (n % 7))[1] for n in range(40)]
+            write_shard(tmp_path / f"{shard}.parquet", {"audio": content}, rows_per_group=4)
+            found.objects[f"b/{shard}.parquet"] = (tmp_path / f"{shard}.parquet").read_bytes()
+            for n in range(40):
+                place = {"audio": f"s3://b/{shard}.parquet#audio:{n}", "start": 0.0, "duration": 0.3 + 0.01 * (n % 7)}
+                rows.append({"id": f"{shard}-{n}"} | place)
+        Manifest.write(tmp_path / "train.arrow", rows)
+        yield found
+
+
+def read(folder: object, window: int | None, workers: int = 0, start: int = 0, number: int = 1) -> list[object]:
+    stream = Stream(
+        name="s",
+        manifests=[f"{folder}/train.arrow"],
+        fields={"speech": SpeechField(speeds=[0.9, 1.1])},
+        budget=Budget(seconds=2),
+        window=window,
+    )
+    loader = Loader(streams=[stream], seed=1, workers=workers)
+    found = [(batch.ids, batch["speech"].values.numpy().tobytes()) for batch in loader.epoch(number, start)]
+    loader.close()
+    return found
+
+
+def fetched(store: Store) -> list[tuple[str, int]]:
+    """Return the row groups that were asked for: the parts of files, but for their ends."""
+    parts = [(name, first, last) for method, name, first, last in store.asked if method == "GET"]
+    return [(name, first) for name, first, last in parts if last + 1 < len(store.objects[name])]  # type: ignore[operator]
+
+
+def test_row_groups_are_fetched_once_for_all_workers_and_an_epoch_goes_on_at_any_batch(store, tmp_path) -> None:
+    expected = read(tmp_path, 20)
+    groups = fetched(store)
+    assert len({*groups}) == len(groups) == 20
+    assert sorted(one for ids, _ in expected for one in ids) == sorted(f"{s}-{n}" for s in (0, 1) for n in range(40))
+    for kept in (tmp_path / "cache" / "row_groups").iterdir():
+        kept.unlink()
+    shards._column.cache_clear()
+    store.asked.clear()
+    assert read(tmp_path, 20, workers=2, start=5) == expected[5:]
+    groups = fetched(store)
+    assert len({*groups}) == len(groups) <= 20
+
+
+def test_without_windows_nothing_is_kept_and_groups_are_read_again_and_again(store, tmp_path) -> None:
+    before = shards._decoded
+    decoded = []
+
+    def counted(*given: object) -> object:
+        decoded.append(given)
+        return before(*given)
+
+    shards._decoded = counted
+    try:
+        read(tmp_path, None)
+        assert len(decoded) > 40 and not (tmp_path / "cache" / "row_groups").exists()
+        decoded.clear()
+        read(tmp_path, 20)
+        assert len(decoded) == len({*decoded}) == 20
+    finally:
+        shards._decoded = before
