@@ -110,7 +110,8 @@ def _placed(cut: Record, entry: Entry) -> Record:
     if wrong is not None:
         raise DataError(f"member {entry.name!r} is {wrong}")
     recording = cut.get("recording")
-    sources = recording.get("sources") if isinstance(recording, dict) else None
+    recording = recording if isinstance(recording, dict) else {}
+    sources = recording.get("sources")
     if not isinstance(sources, list) or len(sources) != 1 or not isinstance(sources[0], dict):
         raise DataError("recording has not one source")
     source = sources[0] | {"type": "file", "source": str(entry.place)}

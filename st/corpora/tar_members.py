@@ -5,7 +5,7 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from dragoman.shared.errors import DataError, one_line, shortened
 from dragoman.shared.machine.remote import uri_of
@@ -60,7 +60,7 @@ def _members(path: Path, tar: tarfile.TarFile) -> Iterator[Entry]:
     last, number = "the beginning", 0
     try:
         while (info := tar.next()) is not None:
-            tar.members.clear()  # it would keep them all
+            cast(Any, tar).members.clear()  # it would keep them all
             last, number = f"member {info.name!r}", number + 1
             if not info.isdir():
                 place = Member(uri_of(path) or str(path), info.offset_data, info.size, PurePosixPath(info.name).name)
