@@ -35,7 +35,10 @@ def test_a_run_goes_on_whatever_is_killed_and_however_many_are_left(runs, shardi
     drawn = random.Random(f"{sharding} {KILLS}")
     deaths = 0
     while deaths < KILLS:
-        number = 4 if deaths == 0 else drawn.choice(PROCESSES[: 2 if sharding else 3])
+        is_begun = any(
+            (runs.root / name).glob("run/fit/checkpoints/0*")
+        )  # the first one says for how many it is planned
+        number = drawn.choice(PROCESSES[: 2 if sharding else 3]) if is_begun else 4
         where, times = drawn.choice(
             [("anything", drawn.randrange(10, 60)), (f"rank {number - 1}", drawn.randrange(1, 6))]
         )
