@@ -33,21 +33,18 @@ def test_a_run_goes_on_whatever_is_killed_and_however_many_are_left(runs, shardi
     result = runs.start_two(whole, options=options, processes=4)
     assert result.returncode == 0, result.stderr
     drawn = random.Random(f"{sharding} {KILLS}")
-    deaths = 0
-    while deaths < KILLS:
-        is_begun = any(
-            (runs.root / name).glob("run/fit/checkpoints/0*")
-        )  # the first one says for how many it is planned
+    for _ in range(KILLS):
+        # Until its first checkpoint, a run is planned for whoever begins it.
+        is_begun = any((runs.root / name).glob("run/fit/checkpoints/0*"))
         number = drawn.choice(PROCESSES[: 2 if sharding else 3]) if is_begun else 4
-        where, times = drawn.choice(
-            [("anything", drawn.randrange(10, 60)), (f"rank {number - 1}", drawn.randrange(1, 6))]
-        )
+        somewhere, in_training = ("anything", drawn.randrange(20, 60)), (f"rank {number - 1}", drawn.randrange(3, 9))
+        where, times = drawn.choice([somewhere, in_training])
         result = runs.start_two(name, where, times, options=options, processes=number)
         if result.returncode == 0:  # it came to its end before that
             break
         assert "Traceback" not in result.stderr.partition("torch/distributed/elastic")[0], result.stderr
-        deaths += 1
-    result = runs.start_two(name, options=options, processes=drawn.choice(PROCESSES[:2]))
+    is_begun = any((runs.root / name).glob("run/fit/checkpoints/0*"))
+    result = runs.start_two(name, options=options, processes=drawn.choice(PROCESSES[:2]) if is_begun else 4)
     assert result.returncode == 0, result.stderr
     found, expected = losses(runs.root / name), losses(runs.root / whole)
     assert [update for update, _ in found] == [update for update, _ in expected]
