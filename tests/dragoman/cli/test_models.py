@@ -125,7 +125,7 @@ def test_exports_have_a_format_and_its_options(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(exporting.FORMATS, "ctranslate2", lambda *given, **how: calls.append((given, how)))
     with pytest.raises(UsageError) as error:
         run("export", "model", "--out", tmp_path / "out", "--format", "onnx")
-    assert str(error.value) == "format must be one of ctranslate2, huggingface, not 'onnx'"
+    assert str(error.value) == "format must be one of ctranslate2, huggingface, peft, not 'onnx'"
     run("export", "model", "--out", tmp_path / "out")
     [(given, how)] = calls
     assert given == (Path("model"), tmp_path / "out")
