@@ -13,7 +13,7 @@ from dragoman.shared.batches.manifest import Manifest
 
 pytestmark = pytest.mark.resume
 
-KILLS = int(os.environ.get("KILLS", "4"))
+KILLS = int(os.environ.get("KILLS", "2"))
 #: Four, with which the run is begun, and what can share their batches.
 PROCESSES = (4, 2, 1)
 #: Without dropout, losses of validation tell the rows of the updates before, whoever computed them.
