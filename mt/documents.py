@@ -28,7 +28,7 @@ from itertools import groupby
 from pathlib import Path
 
 from dragoman.shared.batches.fields import TextField
-from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.batches.find import written_below
 from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.batches.separated import LINE, SeparatedText, spans
 from dragoman.shared.errors import DataError, UsageError
@@ -96,10 +96,7 @@ class JoinSentences(MainPhase):
 
     def work(self, workspace: Workspace) -> None:
         """Write the parts of each manifest."""
-        for path in find_manifests(self.manifests):
-            place = self.out / path.parent.name / path.name
-            if place.resolve() == path.resolve():
-                raise DataError(f"{place}: what is read would be written over: choose another folder")
+        for path, place in written_below(self.out, self.manifests):
             manifest = Manifest.open(path)
             parts = parts_of(manifest, self.fields)
             Manifest.write(place, (joined_row(manifest, part) for part in parts))

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from dragoman.shared.batches.fields import TextField
-from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.batches.find import written_below
 from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.batches.randomness import generator
 from dragoman.shared.errors import DataError
@@ -80,10 +80,7 @@ class PackWindows(MainPhase):
 
     def work(self, workspace: Workspace) -> None:
         """Write the windows of each manifest."""
-        for path in find_manifests(self.manifests):
-            place = self.out / path.parent.name / path.name
-            if place.resolve() == path.resolve():
-                raise DataError(f"{place}: what is read would be written over: choose another folder")
+        for path, place in written_below(self.out, self.manifests):
             manifest = Manifest.open(path)
             spans = list(self.spans(manifest))
             rows = (self._window([manifest[n] for n in span], cut, workspace.seed) for span, cut in spans)

@@ -14,7 +14,7 @@ from pathlib import Path
 from dragoman.almanac import voices
 from dragoman.almanac.frames import randomness
 from dragoman.almanac.studio import Recording, Studio
-from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.batches.find import written_below
 from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.errors import DataError
 from dragoman.shared.machine.files import locked
@@ -43,7 +43,7 @@ class Speak(MainPhase):
         rows: of each manifest, the first ones; None means all.
         unseen: splits by which names begin.
         rooms: let recordings differ by room and microphone.
-        processes: that speak at once; 0 means one for each processor.
+        processes: of eSpeak NG, that speak at once; 0 means one for each processor.
 
     Raises:
         DataError: when it runs, for a row without a source, a text or a language that eSpeak NG cannot speak, or
@@ -78,16 +78,9 @@ class Speak(MainPhase):
 
     def _speak(self, workspace: Workspace) -> None:
         spoken: dict[Path, list[tuple[Recording, list[Row]]]] = {}
-        paths = find_manifests(self.manifests)
-        for path in paths:
+        for path, written in written_below(self.out, self.manifests):
             rows = list(islice(Manifest.open(path), self.rows))
-            place = self.out / path.parent.name
-            written = place / path.name
-            if written in spoken:
-                raise DataError(f"{written}: two manifests would be written there; the second is {path}")
-            if any(written.resolve() == other.resolve() for other in paths):
-                raise DataError(f"{written}: what is read would be written over: choose another folder")
-            spoken[written] = list(self._recordings(rows, path, place / path.stem))
+            spoken[written] = list(self._recordings(rows, path, written.with_suffix("")))
         recordings = [recording for pairs in spoken.values() for recording, _ in pairs]
         with Studio(workers=self.processes) as studio, progress("speech", enabled=workspace.show_progress) as show:
             for done, _ in enumerate(studio.record(recordings), 1):

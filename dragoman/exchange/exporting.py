@@ -76,6 +76,11 @@ def _evaluate(system: System, manifest: Manifest) -> Evaluation:
     )
 
 
+def _check_plain(quantization: str, compare: list[Path], limit: int) -> None:
+    if quantization != "float32" or compare or limit:
+        raise UsageError("--quantization, --compare and --limit are for --format ctranslate2")
+
+
 def export_huggingface(
     model: Path, out: Path, *, quantization: str, compare: list[Path], limit: int, like: Path | None
 ) -> None:
@@ -92,8 +97,7 @@ def export_huggingface(
     Raises:
         UsageError: for options of the other format.
     """
-    if quantization != "float32" or compare or limit:
-        raise UsageError("--quantization, --compare and --limit are for --format ctranslate2")
+    _check_plain(quantization, compare, limit)
     if like is None:
         lines = hf_export.export(model, out)
     else:
@@ -118,8 +122,7 @@ def export_peft(
     Raises:
         UsageError: for options of the other formats, or a model that is no such language model.
     """
-    if quantization != "float32" or compare or limit:
-        raise UsageError("--quantization, --compare and --limit are for --format ctranslate2")
+    _check_plain(quantization, compare, limit)
     if like is None or not holds_language_model(model):
         raise UsageError("--format peft is for language models, with the folder that they were imported from as --like")
     for line in export_adapter(model, like, out):

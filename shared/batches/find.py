@@ -35,6 +35,24 @@ def find_manifests(patterns: Sequence[str | Path]) -> list[Path]:
     return paths
 
 
+def written_below(out: Path, patterns: Sequence[str | Path]) -> list[tuple[Path, Path]]:
+    """Return the manifests that paths and patterns name, each with ``<out>/<its folder>/<its name>``.
+
+    Raises:
+        DataError: as :func:`find_manifests`; or if two would be written to one place, or one over what is read.
+    """
+    paths = find_manifests(patterns)
+    places: dict[Path, Path] = {}
+    for path in paths:
+        place = out / path.parent.name / path.name
+        if place in places:
+            raise DataError(f"{place}: two manifests would be written there; the second is {path}")
+        if any(place.resolve() == other.resolve() for other in paths):
+            raise DataError(f"{place}: what is read would be written over: choose another folder")
+        places[place] = path
+    return [(path, place) for place, path in places.items()]
+
+
 def directions(
     sources: list[str],
     targets: list[str],

@@ -150,7 +150,7 @@ def voxtral(folder):
 
 
 class MistralReader:
-    """What Mistral's library and the library's class of features make of a sound and a text, as its processor does."""
+    """Inputs for a sound and a text: ids by mistral-common, and features by transformers."""
 
     def __init__(self, folder):
         from mistral_common.tokens.tokenizers.mistral import MistralTokenizer

@@ -10,6 +10,7 @@ from dragoman.shared.batches.find import (
     readers,
     text_manifests,
     text_readers,
+    written_below,
 )  # fmt: skip
 from dragoman.shared.errors import DataError, UsageError
 from tests.small import refuses
@@ -28,6 +29,19 @@ def test_a_name_may_hold_what_is_special_in_patterns_and_comes_once(tmp_path):
 @pytest.mark.parametrize("name", ["none.arrow", "none[1].arrow", "*.arrow", "x" * 5000, "\0"])
 def test_a_pattern_that_matches_nothing_is_named(tmp_path, name):
     refuses(DataError, "there is no such manifest", find_manifests, [tmp_path / name])
+
+
+def test_what_is_made_of_manifests_has_places_of_its_own(tmp_path):
+    names = [tmp_path / name for name in ("a/en-de/train.arrow", "b/en-de/train.arrow", "b/en-de/dev.arrow")]
+    for name in names:
+        name.parent.mkdir(parents=True, exist_ok=True)
+        name.touch()
+    out = tmp_path / "out"
+    places = [out / "en-de" / "train.arrow", out / "en-de" / "dev.arrow"]
+    assert written_below(out, [names[0], names[2]]) == [(names[0], places[0]), (names[2], places[1])]
+    refuses(DataError, f"{places[0]}: two manifests would be written there; .* {names[1]}", written_below, out, names)
+    refuses(DataError, "what is read would be written over", written_below, tmp_path / "b", names[::2])
+    refuses(DataError, "what is read would be written over", written_below, tmp_path / "b", [names[0], names[1]])
 
 
 def test_directions_are_all_those_of_a_pivot_or_a_list_of_pairs():
