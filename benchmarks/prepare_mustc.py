@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 from dragoman.commands.inspection import check_corpus
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from dragoman.st.corpora.mustc import MustC
 
 PER_TALK = 100

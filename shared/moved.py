@@ -25,6 +25,7 @@ _FROM_CORPUS = {
 _FROM_SHARED = {
     "exchange.vocabularies": {"text": "json_file letters segmenters vocabulary"},
     "exchange.huggingface": {"nn": "log_mel"},
+    "preparing": {"preparing": "finished journal preparation report seen"},
 }
 #: Of what only one of the two uses.
 _FROM_BOTH = {
@@ -44,6 +45,7 @@ _FROM_BOTH = {
     "shared.batches.joined_text": "st.joined_text",
     "shared.nn.tandem": "st.tandem",
     "shared.nn.slots": "st.slots",
+    "shared.phases.Prepare": "dragoman.preparing.Prepare",
     "shared.phases.Simulate": "dragoman.simultaneous.simulating.Simulate",
     "shared.systems.policies": "dragoman.simultaneous.policies",
     "shared.nn.waveform_augmentation": "st.waveform_augmentation",

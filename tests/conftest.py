@@ -33,6 +33,12 @@ IMPORT_PATH = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.e
 GPU_TEST_DEVICE = os.environ.get("DRAGOMAN_TEST_DEVICE", "cuda")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many tests run side by side: one more than processors, since many wait for a process or a deadline."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 @pytest.fixture(autouse=True)
 def _own_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each test begin without packages that recipes of earlier tests have registered; recipes reach the tests."""
@@ -154,7 +160,7 @@ def file_size_limit() -> Callable[[int], AbstractContextManager[None]]:
 @pytest.fixture
 def count_checks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list]:
     """Return a function that returns a list of all segments that are looked at from then on (in this process)."""
-    from dragoman.shared.preparing import preparation
+    from dragoman.preparing import preparation
 
     def count() -> list:
         looked, original = [], preparation.check_segments

@@ -42,7 +42,13 @@ LAYERS = {
         ["training"],
         ["phases"],
     ],
-    "dragoman": [["runs", "reporting"], ["almanac", "exchange", "simultaneous"], ["commands"], ["serving"], ["cli"]],
+    "dragoman": [
+        ["runs", "reporting", "preparing"],
+        ["almanac", "exchange", "simultaneous"],
+        ["commands"],
+        ["serving"],
+        ["cli"],
+    ],
 }
 #: Modules at the top of these: core types, which every layer may import; and what may import all.
 CORE = {

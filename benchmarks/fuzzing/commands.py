@@ -37,7 +37,7 @@ from benchmarks.fuzzing.bounds import bound_memory
 from benchmarks.fuzzing.layouts import layouts
 from dragoman.cli import main as cli
 from dragoman.commands import evaluate, live_output, score, subtitle, translate  # noqa: F401  once, for all tries
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.sound.speech_activity import speech_detector
 from dragoman.shared.systems.system import System
 

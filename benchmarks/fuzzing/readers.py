@@ -30,9 +30,9 @@ import pyarrow.parquet as pq
 from benchmarks.fuzzing.bounds import bound_memory
 from benchmarks.fuzzing.layouts import Files, Layout, layouts
 from dragoman.commands.inspection import check_corpus
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.preparing.preparation import prepare
 
 #: Seconds of a try, and bytes that it may have beside those of this process.
 LIMIT, MEMORY = 30, 6 << 30

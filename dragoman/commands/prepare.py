@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.commands.sharding import Waiting, prepare_shard, read_shard
+from dragoman.preparing.preparation import prepare
+from dragoman.preparing.report import render
 from dragoman.runs.running import log_to_terminal
 from dragoman.shared.annotations import hints, name_of
 from dragoman.shared.errors import UsageError, check_number
 from dragoman.shared.machine.progress import progress
-from dragoman.shared.preparing.preparation import prepare
-from dragoman.shared.preparing.report import render
 from dragoman.shared.sound.audio import LATEST
 from dragoman.shared.text.surrogates import printable
 

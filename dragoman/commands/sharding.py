@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as shown
 
-from dragoman.shared.errors import UsageError
-from dragoman.shared.machine.files import locked
-from dragoman.shared.preparing.finished import Finished
-from dragoman.shared.preparing.preparation import (
+from dragoman.preparing.finished import Finished
+from dragoman.preparing.preparation import (
     Allowed,
     Progress,
     Split,
@@ -23,9 +21,11 @@ from dragoman.shared.preparing.preparation import (
     finished_reports,
     prepare_locked,
 )
+from dragoman.preparing.report import NAMED, SplitReport
+from dragoman.shared.errors import UsageError
+from dragoman.shared.machine.files import locked
 from dragoman.shared.preparing.probing import Pool
 from dragoman.shared.preparing.reader import Corpus
-from dragoman.shared.preparing.report import NAMED, SplitReport
 from dragoman.shared.sound.audio import END_TOLERANCE
 
 #: The most machines that share a corpus: whoever is done looks for the journal of each.
@@ -80,7 +80,7 @@ def prepare_shard(
         corpus: the reader, the same on all machines.
         out: the folder for all manifests, on a disk that all machines see.
         shard: number of this machine, and how many there are.
-        workers: as in :func:`dragoman.shared.preparing.preparation.prepare`, like what follows.
+        workers: as in :func:`dragoman.preparing.preparation.prepare`, like what follows.
         progress: called as rows get done.
         skip_bad: leave bad rows out of training splits.
         end_tolerance: seconds by which a segment may run past the end of its recording.

@@ -1,14 +1,14 @@
-"""The phases that ``phases:`` of a recipe may name: ``!new:shared.phases.Prepare``."""
+"""The phases that ``phases:`` of a recipe may name: ``!new:shared.phases.Evaluate``."""
 
 from dragoman.shared.phases.assembling import Assemble
 from dragoman.shared.phases.averaging import Average
 from dragoman.shared.phases.evaluating import Evaluate, Rescore
 from dragoman.shared.phases.generating import Generate
 from dragoman.shared.phases.linking import AlignWords
-from dragoman.shared.phases.manifests import Prepare, Write
 from dragoman.shared.phases.pieces import CountPieces, TrainTokenizer
 from dragoman.shared.phases.quality import Quality
 from dragoman.shared.phases.terms import MeasureTerms
+from dragoman.shared.phases.writing import Write
 from dragoman.shared.training.fit import Fit
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "Fit",
     "Generate",
     "MeasureTerms",
-    "Prepare",
     "Quality",
     "Rescore",
     "TrainTokenizer",

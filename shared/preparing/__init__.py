@@ -1,1 +1,1 @@
-"""From corpora to manifests: what readers have in common, checks, reports, and the work of preparing."""
+"""From corpora to rows: what readers have in common, and what is looked at in rows and sound."""

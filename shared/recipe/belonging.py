@@ -22,7 +22,7 @@ from dragoman.shared.recipe.resolve import Resolver
 from dragoman.shared.recipe.tree import COMMAND_LINE, Node, plain
 
 #: The phase that writes manifests, and the file that it leaves beside them.
-PREPARE = "!new:shared.phases.Prepare"
+PREPARE = "!new:dragoman.preparing.Prepare"
 RECORD = "prepared.json"
 #: So many subfolders of manifests are looked at: those of one recipe are of one corpus.
 LOOKED_AT = 8

@@ -32,6 +32,7 @@ OPEN = (
     "dragoman.mt",
     "dragoman.st",
     "dragoman.almanac",
+    "dragoman.preparing",
     "dragoman.runs.RunRecipe",
     "dragoman.runs.nested",
     "dragoman.simultaneous",

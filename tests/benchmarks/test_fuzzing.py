@@ -10,8 +10,8 @@ from benchmarks.fuzzing import commands, readers
 from benchmarks.fuzzing.layouts import layouts
 from dragoman.cli import main as cli
 from dragoman.commands.inspection import check_corpus
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.errors import DataError
-from dragoman.shared.preparing.preparation import prepare
 from tests.shared.conftest import speech_model  # noqa: F401  a fixture
 from tests.small import GOLDEN, slow_but
 

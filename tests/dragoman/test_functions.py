@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import dragoman
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from dragoman.st.corpora.tsv import Tsv
 from tests.small import refuses
 

@@ -9,8 +9,8 @@ import soundfile
 
 from dragoman.almanac import Almanac
 from dragoman.mt.corpora.help_pages import split_of
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.batches.manifest import Manifest
-from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio
 from dragoman.st.corpora.mustc import MustC
 from tests.mt.corpora.test_libreoffice import write as write_pages

@@ -23,12 +23,12 @@ import sacrebleu  # noqa: F401
 import torch
 import torch.utils.tensorboard  # noqa: F401
 
+import dragoman.preparing.preparation
 import dragoman.runs.running
 import dragoman.shared.phases.generating
-import dragoman.shared.preparing.preparation
 import dragoman.shared.training.update
 from dragoman.cli.main import main
-from dragoman.shared.preparing.journal import Journal
+from dragoman.preparing.journal import Journal
 
 MAKING = ("os.rename", "os.mkdir", "os.remove", "os.rmdir")
 
@@ -117,7 +117,7 @@ def run(where, number, arguments):
     death.before(dragoman.shared.training.update, "clip_gradient", f"rank {os.environ.get('RANK')}")
     death.before(Journal, "add", "journal")
     dragoman.shared.phases.generating.translate_rows = death.rows(dragoman.shared.phases.generating.translate_rows)
-    dragoman.shared.preparing.preparation.CHUNK = 32  # rows between two notes of what was found
+    dragoman.preparing.preparation.CHUNK = 32  # rows between two notes of what was found
     torch.save = death.half_written(torch.save)
     sys.addaudithook(death.audit)
     sys.argv = ["dragoman", *arguments]

@@ -10,9 +10,9 @@ import soundfile
 from dragoman import DataError, Manifest
 from dragoman.commands.inspection import check_corpus, check_manifests
 from dragoman.mt.corpora.moses import Moses
+from dragoman.preparing.preparation import prepare
+from dragoman.preparing.seen import Seen
 from dragoman.shared.preparing.findings import ERRORS, RATIO_FROM, WARNINGS, Findings
-from dragoman.shared.preparing.preparation import prepare
-from dragoman.shared.preparing.seen import Seen
 from dragoman.st.corpora.mustc import MustC
 from dragoman.st.corpora.tsv import Tsv
 from tests.small import refuses

@@ -16,7 +16,7 @@ from dragoman import DataError, Manifest, UsageError
 from dragoman.commands import prepare as prepare_module
 from dragoman.commands.prepare import corpus_class, prepare_corpus, reader_options
 from dragoman.commands.reader_help import reader_help
-from dragoman.shared.phases.manifests import Prepare
+from dragoman.preparing.manifests import Prepare
 from dragoman.st.corpora import mustc
 from tests.small import refusal, refuses
 

@@ -11,8 +11,8 @@ import soundfile
 
 from dragoman import DataError, Manifest, UsageError
 from dragoman.commands.sharding import Waiting, prepare_shard, read_shard
-from dragoman.shared.preparing import preparation as module
-from dragoman.shared.preparing.preparation import Allowed, prepare, prepare_locked
+from dragoman.preparing import preparation as module
+from dragoman.preparing.preparation import Allowed, prepare, prepare_locked
 from dragoman.st.corpora.tsv import Tsv
 from tests.small import refusal, refuses
 

@@ -6,7 +6,7 @@ import pytest
 
 from dragoman import DataError, Manifest, UsageError
 from dragoman.mt.corpora.aligned import Aligned
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from tests.mt.corpora.test_moses import write
 from tests.small import refuses
 

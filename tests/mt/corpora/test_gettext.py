@@ -9,8 +9,8 @@ import pytest
 
 from dragoman import DataError, UsageError
 from dragoman.mt.corpora.gettext import Gettext, without_marks
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.machine import extras
-from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.text.lines import Unusable
 from tests.small import refuses
 

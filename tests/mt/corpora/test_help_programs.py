@@ -4,7 +4,7 @@ import pytest
 
 from dragoman import DataError, Manifest
 from dragoman.mt.corpora.help_programs import HelpPrograms
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from tests.mt.corpora.test_libreoffice import DEV, MORE, TEST, TRAIN, write
 from tests.small import refuses
 

@@ -5,8 +5,8 @@ import pytest
 from dragoman import DataError, Manifest, UsageError
 from dragoman.mt.corpora import help_titles
 from dragoman.mt.corpora.help_titles import HelpTitles
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.machine import extras
-from dragoman.shared.preparing.preparation import prepare
 from tests.mt.corpora.test_libreoffice import DEV, MORE, TEST, TRAIN, write
 from tests.small import refuses
 

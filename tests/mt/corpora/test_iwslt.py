@@ -3,8 +3,8 @@
 import pytest
 
 from dragoman.mt.corpora.iwslt import IWSLT
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.preparing.preparation import prepare
 from tests.small import refuses
 
 TRAIN = """<url>http://www.ted.com/talks/{name}</url>

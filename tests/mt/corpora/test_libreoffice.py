@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from dragoman import DataError, UsageError
 from dragoman.mt.corpora.help_pages import read_page
 from dragoman.mt.corpora.libreoffice import LibreOffice
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.machine import extras
-from dragoman.shared.preparing.preparation import prepare
 from tests.small import refuses
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from dragoman import DataError, Manifest, UsageError
 from dragoman.mt.corpora.monolingual import Monolingual
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.batches.find import text_manifests, text_readers
-from dragoman.shared.preparing.preparation import prepare
 from tests import small
 from tests.small import refuses
 

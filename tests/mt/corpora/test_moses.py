@@ -4,7 +4,7 @@ import pytest
 
 from dragoman import DataError, Manifest
 from dragoman.mt.corpora.moses import Moses
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from tests import small
 from tests.small import refuses
 

@@ -6,7 +6,7 @@ import pytest
 
 from dragoman import DataError
 from dragoman.mt.corpora.squad import BYTES, LOST, MOVED, Mlqa, Squad, TydiQa, Xquad
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.text.lines import Unusable
 from tests.small import refuses
 

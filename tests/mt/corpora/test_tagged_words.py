@@ -2,7 +2,7 @@
 
 from dragoman import DataError, Manifest
 from dragoman.mt.corpora.tagged_words import UniversalDependencies, WikiAnn
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.text.lines import Unusable
 from tests.small import refuses
 

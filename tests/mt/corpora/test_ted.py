@@ -4,7 +4,7 @@ import pytest
 
 from dragoman import DataError, Manifest
 from dragoman.mt.corpora.ted import Ted
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.text.lines import Unusable
 
 HEADER = ["en", "talk_name", "fr", "pt-br"]

@@ -8,8 +8,8 @@ import pytest
 from dragoman import DataError, UsageError
 from dragoman.mt.corpora.memories import read_units
 from dragoman.mt.corpora.tmx import Tmx
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.machine import extras
-from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.text.lines import Unusable
 from tests.small import refuses
 

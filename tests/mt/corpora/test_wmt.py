@@ -5,7 +5,7 @@ import pytest
 from dragoman import DataError, Manifest
 from dragoman.mt.corpora.segments import read_segments
 from dragoman.mt.corpora.wmt import WMT
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from tests.small import refuses
 
 SOURCE = """<srcset setid="newstest2014" srclang="any">

@@ -5,7 +5,7 @@ import pytest
 from dragoman import DataError
 from dragoman.mt.corpora.memories import read_units
 from dragoman.mt.corpora.xliff import Xliff
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from tests.small import refuses
 
 OLD = """<?xml version="1.0"?>

@@ -9,9 +9,9 @@ import soundfile
 import torch
 
 from dragoman import Manifest, Recipe
+from dragoman.preparing.preparation import prepare
 from dragoman.runs.running import run_recipe
 from dragoman.shared.batches.loader import Loader
-from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.systems.saved_model import SavedModel
 from dragoman.st.corpora.librilight import LibriLight
 from tests.recipes.test_recipes import check_size, small, vocabulary

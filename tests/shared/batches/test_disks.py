@@ -5,7 +5,7 @@ import pytest
 import soundfile
 
 from dragoman.commands.sharding import prepare_shard
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from dragoman.st.corpora.tsv import Tsv
 
 

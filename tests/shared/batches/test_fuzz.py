@@ -17,7 +17,7 @@ from dragoman import DataError, Manifest
 from dragoman.commands.inspection import check_corpus
 from dragoman.mt.corpora.monolingual import Monolingual
 from dragoman.mt.corpora.moses import Moses
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.sound.audio import read_audio
 from dragoman.st.corpora.covost2 import CoVoST2
 from dragoman.st.corpora.mustc import MustC

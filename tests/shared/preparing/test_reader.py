@@ -10,10 +10,10 @@ import soundfile
 from dragoman.commands.inspection import check_corpus
 from dragoman.mt.corpora.monolingual import Monolingual
 from dragoman.mt.corpora.moses import Moses
+from dragoman.preparing.preparation import prepare
+from dragoman.preparing.report import render
 from dragoman.shared.errors import DataError
-from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.preparing.reader import SourceRow, Unusable, seconds, sound_file, source
-from dragoman.shared.preparing.report import render
 from dragoman.st.corpora.librilight import LibriLight
 from dragoman.st.corpora.librispeech import LibriSpeech
 from dragoman.st.corpora.tsv import Tsv

@@ -8,7 +8,7 @@ import soundfile
 
 from dragoman import DataError, Manifest
 from dragoman.commands.inspection import check_corpus
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.sound import channels
 from dragoman.shared.sound.audio import levels, probe, read_audio
 from dragoman.shared.sound.channels import Mix, split_channel, with_channel

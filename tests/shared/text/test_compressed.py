@@ -11,8 +11,8 @@ from dragoman.mt.corpora.iwslt import IWSLT
 from dragoman.mt.corpora.monolingual import Monolingual
 from dragoman.mt.corpora.moses import Moses
 from dragoman.mt.corpora.wmt import WMT
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.errors import DataError
-from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.text.compressed import opened
 from dragoman.shared.text.lines import count_lines, read_lines
 from dragoman.st.corpora.tsv import Tsv

@@ -5,7 +5,7 @@ import pytest
 import soundfile
 
 from dragoman import DataError, Manifest
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.text import languages
 from dragoman.st.corpora.covost2 import FROM_ENGLISH, INTO_ENGLISH, CoVoST2
 from tests.small import refuses

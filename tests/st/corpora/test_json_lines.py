@@ -9,9 +9,9 @@ import soundfile
 
 from dragoman.commands.inspection import check_corpus
 from dragoman.exchange.cuts import write_cuts
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.batches.manifest import COLUMNS, Manifest
 from dragoman.shared.errors import DataError
-from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.sound.audio import read_audio
 from dragoman.shared.text.lines import Unusable
 from dragoman.st.corpora.lhotse import Lhotse

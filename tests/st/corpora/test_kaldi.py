@@ -7,7 +7,7 @@ import pytest
 import soundfile
 
 from dragoman import DataError, Manifest
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.sound.audio import read_audio
 from dragoman.shared.text.lines import Unusable
 from dragoman.st.corpora.kaldi import Kaldi

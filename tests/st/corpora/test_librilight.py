@@ -7,7 +7,7 @@ import pytest
 import soundfile
 
 from dragoman import DataError, Manifest, UsageError
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from dragoman.st.corpora.librilight import LibriLight, segments
 from tests.small import refusal, refuses
 

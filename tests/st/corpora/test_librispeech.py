@@ -5,7 +5,7 @@ import pytest
 import soundfile
 
 from dragoman import DataError, Manifest
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from dragoman.st.corpora.librispeech import LibriSpeech
 from tests.small import refuses
 

@@ -6,7 +6,7 @@ import soundfile
 import yaml
 
 from dragoman import DataError, Manifest
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.sound.audio import read_audio
 from dragoman.st.corpora import mustc
 from dragoman.st.corpora.mustc import MustC

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dragoman import DataError, Manifest, UsageError
-from dragoman.shared.preparing.preparation import prepare
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.sound.audio import read_audio
 from dragoman.shared.text.lines import Unusable
 from dragoman.st.corpora.fleurs import Fleurs

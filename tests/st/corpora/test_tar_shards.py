@@ -12,8 +12,8 @@ import pytest
 import soundfile
 
 from dragoman import DataError, Manifest
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.machine import remote
-from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.sound import shards
 from dragoman.shared.sound.audio import read_audio
 from dragoman.shared.sound.shards import Member, file_of, member_of, open_sound

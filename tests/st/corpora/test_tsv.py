@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import soundfile
 
+from dragoman.preparing.preparation import prepare
 from dragoman.shared.batches.manifest import COLUMNS, Manifest
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.preparing.reader import Unusable
 from dragoman.shared.sound.channels import with_channel
 from dragoman.st.corpora.tsv import Tsv

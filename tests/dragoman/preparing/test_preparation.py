@@ -13,11 +13,11 @@ import soundfile
 
 from dragoman import DataError, Manifest
 from dragoman.commands.inspection import check_corpus
+from dragoman.preparing import preparation as module
+from dragoman.preparing.preparation import prepare
+from dragoman.preparing.report import SplitReport, render
 from dragoman.shared.described import Described
-from dragoman.shared.preparing import preparation as module
-from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.preparing.reader import SourceRow
-from dragoman.shared.preparing.report import SplitReport, render
 from dragoman.shared.text.lines import Unusable
 from tests.small import refuses
 

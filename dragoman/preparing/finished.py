@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from dragoman.preparing.report import SplitReport
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.described import describe
 from dragoman.shared.errors import DataError, one_line, shortened
 from dragoman.shared.machine.files import replaced_file
 from dragoman.shared.machine.nesting import from_json
 from dragoman.shared.preparing.reader import Corpus
-from dragoman.shared.preparing.report import SplitReport
 
 
 class Finished:

@@ -1,4 +1,4 @@
-"""The phases that make manifests: writing a generated corpus, preparing corpora on disk."""
+"""The phase that makes manifests of corpora on disk."""
 
 from __future__ import annotations
 
@@ -6,38 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+from dragoman.preparing.preparation import prepare
+from dragoman.preparing.report import render
 from dragoman.shared.machine.processes import MainPhase
 from dragoman.shared.machine.progress import progress
 from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.preparing.reader import Corpus
-from dragoman.shared.preparing.report import render
 from dragoman.shared.ranges import Range
 from dragoman.shared.recipe.belonging import check_belonging
 from dragoman.shared.sound.audio import END_TOLERANCE, LATEST
 
 #: The files that a corpus is read from are named if they are not more.
 NAMED = 12
-
-
-class Write(MainPhase):
-    """Make a corpus that is generated, not read; what is complete stays.
-
-    Args:
-        corpus: has ``root``, and ``write(progress=...)``.
-    """
-
-    def __init__(self, *, corpus: Any) -> None:
-        self.corpus = corpus
-
-    def outputs(self) -> list[Path]:
-        """Name the corpus' folder."""
-        return [Path(self.corpus.root)]
-
-    def work(self, workspace: Workspace) -> None:
-        """Write the corpus."""
-        with progress("corpus", enabled=workspace.show_progress) as show:
-            self.corpus.write(progress=show)
 
 
 class Prepare(MainPhase):
