@@ -33,6 +33,9 @@ COMET_ENV ?= .comet-env
 # A machine with a GPU and without a network has its own torch, and no way to make an environment.
 GPU_PYTHON := $(if $(filter file,$(origin PYTHON)),$(or $(wildcard $(BIN)/python),$(PYTHON)),$(PYTHON))
 
+# Tests start Python hundreds of times: without bytecode each start compiles the modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all test-serve lint format docs wheel-check image-check clean fairseq-env comet-env parity bench gpu offline
 .DELETE_ON_ERROR:
 

@@ -97,6 +97,7 @@ def test_long():
 """
 
 
+@pytest.mark.slow
 def test_what_tests_found_before_time_was_up_is_known(tmp_path, monkeypatch):
     (tmp_path / "test_some.py").write_text(TESTS)
     monkeypatch.setattr(gpu, "SLOWER", 1)

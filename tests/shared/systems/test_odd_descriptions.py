@@ -34,7 +34,7 @@ from tests.small import refuses
 GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 VALUES: tuple[Any, ...] = (None, True, 5, -3, 0, 10**9, 10**30, 0.5, 1e308, "x", "", [], [1], {}, {"a": 1})
 #: How many of the replacements the fast test makes; the slow one makes all.
-FEW = 25
+FEW = 12
 
 
 def speech_folder(folder: Path) -> Path:
