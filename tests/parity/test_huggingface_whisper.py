@@ -315,7 +315,8 @@ def test_longer_sound_is_refused_by_its_length(tmp_path, files):
     model = loaded(tmp_path / "theirs").model
     sounds = Padded.from_sequences([torch.zeros(16000), torch.zeros(32000), torch.zeros(33600)])
     batch = Batch({"speech": sounds}, ids=["one", "two", "three"])
-    refuses(DataError, r"row 'three': its 'speech' is too long .*2.10 s are more than the 2 s", model.encode, batch)
+    why = "row 'three': its 'speech' is too long .*2.10 s are more than the model's window of 2 s"
+    refuses(DataError, why, model.encode, batch)
     refuses(TooLongError, r"2.10 s", lambda: model.embeddings["speech"](sounds))
     assert model.embeddings["speech"](Padded.from_sequences([torch.zeros(32000)])).values.shape[1] == 100
 
