@@ -94,7 +94,7 @@ def test_a_denoiser_becomes_a_translator_with_texts_that_one_of_the_other_direct
     sizes = {"width": 16, "heads": 2, "feedforward": 32, "encoder_layers": 1, "decoder_layers": 1, "pieces": 400}
     denoiser = run("text/mbart", tmp_path / "one", miniature["text"], translates=False, **sizes)
     texts = {"texts_folder": str(miniature["text"]), "model_folder": str(denoiser)}
-    texts |= {"quality.maximum_dropped": 1.0, "quality.maximum_ratio": 1000.0}
+    texts |= {"quality.maximum_dropped": 1.0, "quality.maximum_ratio": 1000.0, "phases.reverse.warmup": 2}
     texts |= {"back_search": "!new:shared.search.sampling.SamplingSearch {rules: !ref <rules>}"}
     model = run("text/finetune_back_translation", tmp_path / "two", miniature["text"], **texts)
     [turned] = tmp_path.glob("two/results/finetune_reverse/*")
