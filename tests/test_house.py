@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.metadata
 import re
 import sys
 import tomllib
@@ -13,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from dragoman.shared.recipe.locations import is_base
 from dragoman.shared.recipe.recipe import Recipe
@@ -378,12 +380,25 @@ def test_what_an_extra_brings_is_imported():
     assert unused == set()
 
 
+LINES = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+PINS = {normal(line): line.partition("==")[2] for line in LINES if line and not line.startswith("#")}
+
+
 def test_pins_cover_the_dependencies():
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pins = {normal(line): line.partition("==")[2] for line in lines if line and not line.startswith("#")}
     wanted = sum((PROJECT["optional-dependencies"][extra] for extra in PINNED), PROJECT["dependencies"])
-    assert {normal(name) for name in wanted} - {*pins} == set()
-    assert pins["torch"] == pins["torchaudio"]
+    assert {normal(name) for name in wanted} - {*PINS} == set()
+    assert PINS["torch"] == PINS["torchaudio"]
+
+
+def test_pins_are_what_the_libraries_that_are_here_take():
+    """Or pip refuses them; what is not here is seen where it is: make test-all has more than make test."""
+    wrong = []
+    for library in importlib.metadata.distributions():
+        for need in map(Requirement, library.requires or []):
+            pin = PINS.get(normal(need.name)) if normal(library.name) in PINS else None
+            if pin and (need.marker is None or need.marker.evaluate({"extra": ""})) and pin not in need.specifier:
+                wrong.append(f"{library.name} {library.version} asks for {need}, and constraints.txt has {pin}")
+    check_none(wrong)
 
 
 # -- recipes --------------------------------------------------------------------------------------------------------
