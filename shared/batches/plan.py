@@ -369,11 +369,15 @@ def evened(bounds: np.ndarray, capacities: np.ndarray, groups: np.ndarray) -> np
     return bounds
 
 
-def split(bounds: np.ndarray, world: int) -> np.ndarray | None:
-    """Cut the largest batches in two until their number is a multiple of ``world``; None if there are too few rows."""
+def split(bounds: np.ndarray, world: int, taken: np.ndarray | None = None) -> np.ndarray | None:
+    """Cut the largest batches in two until their number is a multiple of ``world``; None if there are too few rows.
+
+    Those are largest that have the most rows, or the most of what the rows are said to take (R,).
+    """
     for _ in range(-(len(bounds) - 1) % world):
         sizes = np.diff(bounds)
-        largest = int(np.argmax(sizes))
+        weights = sizes if taken is None else np.add.reduceat(taken, bounds[:-1])
+        largest = int(np.argmax(np.where(sizes > 1, weights, 0)))
         if sizes[largest] < 2:
             return None
         bounds = np.insert(bounds, largest + 1, bounds[largest] + (sizes[largest] + 1) // 2)

@@ -193,7 +193,7 @@ class Fit(Phase):
             workers=workspace.workers,
             rank=workspace.rank,
             world=workspace.world,
-            planned=None if self.passes else planned_for(training, workspace),
+            planned=None if self.passes else planned_for(training, objective, workspace),
             passes=1 if self.passes else None,
             pin_memory=device.type == "cuda",
             mapped_in=plans,
@@ -231,7 +231,8 @@ class Fit(Phase):
                 ):
                     raise ValueError(f"there is no batch {position.batch} of epoch {position.epoch}")
             del training  # the moments are in the optimiser now
-            shared = f", each process with the batches of {parts}" if (parts := len(loader.ranks)) > 1 else ""
+            begun = loader.planned if self.passes is None else workspace.world
+            shared = f", with the batches of {begun} processes" if begun != workspace.world else ""
             workspace.log.info("%s: going on after update %d%s", workspace.phase, position.update, shared)
         scheduled = Scheduled(objective, self.scheduled)
         shards = _divided(objective, optimizer, workspace) if divides else None

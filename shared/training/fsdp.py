@@ -68,6 +68,7 @@ class Shards:
             if isinstance(module, EncoderLayer) and any(one.requires_grad for one in module.parameters()):
                 fully_shard(module, **options)
         self._root = fully_shard(objective, **options)
+        self._root._get_fsdp_state()._lazy_init()  # or an objective that prepares batches would be held whole before
         divided = dict(objective.named_parameters())
         self._pairs = [(cast(DTensor, divided[name]), self._share(divided[name])) for name in whole]
         shares = {id(one): share for one, (_, share) in zip(whole.values(), self._pairs, strict=True)}

@@ -68,6 +68,11 @@ def test_one_process_goes_on_where_two_began_and_the_other_way_round(tmp_path):
     assert result.returncode == 0, result.stderr
 
 
+def test_two_processes_go_on_where_one_began(tmp_path):
+    result = cases(tmp_path, "more")
+    assert result.returncode == 0, result.stderr
+
+
 def test_two_ranks_translate_together_what_one_would(tmp_path):
     result = cases(tmp_path, "shares")
     assert result.returncode == 0, result.stderr

@@ -71,7 +71,7 @@ class Recorded(EncoderDecoderObjective):
     seen: list = []
 
     def prepare(self, batch):
-        self.seen.append(batch.ids)
+        self.seen.append([] if batch.idle else batch.ids)
         return batch
 
 
@@ -374,6 +374,41 @@ def fewer(world, place):
     states = [list_checkpoints(place(name).folder / "checkpoints")[-1].training() for name in ("all", "some")]
     assert states[0]["position"] == states[1]["position"] and states[0]["position"]["epoch"] > 0
     assert len(states[1]["ranks"]) == 2
+
+
+def more(world, place):
+    """One begins, two go on, one ends: every update has the rows that it has where one does all, a row alone, too."""
+    workspace, ends = place("two"), []
+
+    def run(where, updates):
+        objective = Recorded(system=world.system(), parts=[CrossEntropy(label_smoothing=0.1)])
+        streams = [world.stream(rows=5), world.stream(rows=1, name="more")]
+        Recorded.seen.clear()
+        fit(world, objective=objective, streams=streams, updates=updates, grad_accumulation_factor=2).run(where)
+        ends.append(objective)
+        return list(Recorded.seen)
+
+    for kind in ("none", "fsdp"):
+        alone, some = (place(f"{name}-{kind}") for name in ("all", "some"))
+        for where in (alone, some):
+            where.world, where.rank = 1, 0
+        seen = on_main(lambda where=alone: run(where, 12), workspace)
+        on_main(lambda where=some: run(where, 3), workspace)
+        both = place(f"some-{kind}")
+        both.sharding = kind
+        shares = gather(run(both, 11), workspace)
+        assert [len(share) for share in shares] == [8 * 2, 8 * 2]
+        for step, (first, second) in zip(seen[3 * 2 : 11 * 2], zip(*shares, strict=True), strict=True):
+            assert first + second == step and len(first) - len(second) in (0, 1)
+        assert {len(step) for step in seen} >= {5, 1}
+        on_main(lambda where=some: run(where, 12) and None, workspace)
+        if workspace.main:
+            wanted, found = ends[0], ends[-1]
+            assert difference(found, wanted) < 1e-5, difference(found, wanted)
+            assert difference(found, fit(world).objective) > 0.01
+        states = [list_checkpoints(one.folder / "checkpoints")[-1].training() for one in (alone, some)]
+        assert states[0]["position"] == states[1]["position"] and states[1]["planned"] == 1
+        ends.clear()
 
 
 def content(folder):
