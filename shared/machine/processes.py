@@ -7,6 +7,7 @@ prepares a corpus is no error there.
 
 from __future__ import annotations
 
+import secrets
 import signal
 import threading
 import time
@@ -61,12 +62,40 @@ def join(machine: Machine) -> bool:
         torch.cuda.set_device(machine.device)
     if machine.world > 1 and not dist.is_initialized():
         store, rank, world = next(dist.rendezvous("env://"))
+        store = dist.PrefixStore(start_of(store, rank, world), store)
         backend = "nccl" if machine.device.startswith("cuda") else "gloo"
         dist.init_process_group(backend, store=dist.PrefixStore("group", store), rank=rank, world_size=world)
         _roll = dist.PrefixStore("roll", store)
         _control = dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
         return True
     return False
+
+
+def start_of(store: dist.Store, rank: int, world: int, patience: timedelta = timedelta(minutes=30)) -> str:
+    """Return a name for this start of all processes, on which they agree.
+
+    torchrun keeps one store for processes that it starts again: in it still stands what those before them have said. So
+    each of the others says a word of its own, and takes the name from process 0 by that word.
+
+    Raises:
+        DataError: on process 0, naming those that have not come in time.
+    """
+    own, end = secrets.token_hex(8), time.monotonic() + patience.total_seconds()
+    if rank:
+        store.set(f"word {rank}", own)
+        name = store.get(f"name by {own}").decode()
+        store.set(f"{name} {rank}", "")
+        return name
+    missing = [*range(1, world)]
+    while missing and time.monotonic() < end:
+        for other in missing:
+            if store.check([f"word {other}"]):  # perhaps of one that is dead: a later one replaces it
+                store.set(f"name by {store.get(f'word {other}').decode()}", own)
+        missing = [other for other in missing if not store.check([f"{own} {other}"])]
+        time.sleep(0.02)
+    if missing:
+        raise DataError(f"of {world} processes, {', '.join(map(str, missing))} did not start")
+    return own
 
 
 def leave() -> None:

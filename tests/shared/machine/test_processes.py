@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from dragoman.shared.errors import DataError
 from dragoman.shared.machine import processes as distributed
 from dragoman.shared.machine.processes import (
     EndedElsewhere,
@@ -18,6 +19,7 @@ from dragoman.shared.machine.processes import (
     leave,
     on_main,
     silent,
+    start_of,
     together,
     wrap,
 )
@@ -54,6 +56,42 @@ def test_who_does_not_say_that_it_leaves_was_killed(workspace):
     assert silent(workspace, roll, SOON) == []
     assert roll.get("0") == b"fit"
     assert silent(workspace, None) == []
+
+
+def started(store, ranks, patience=timedelta(seconds=60), world=3):
+    """Let these ranks start in threads, the others not at all; return what each of them takes for the name."""
+    found = {}
+
+    def start(rank):
+        try:
+            found[rank] = start_of(store, rank, world, patience)
+        except (DataError, dist.DistError) as error:
+            found[rank] = error
+
+    threads = [threading.Thread(target=start, args=(rank,)) for rank in ranks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [found[rank] for rank in ranks]
+
+
+def test_processes_that_are_started_again_with_the_same_store_agree_on_a_new_name():
+    store = dist.HashStore()
+    names = [started(store, ranks) for ranks in ([0, 1, 2], [2, 1, 0], [1, 0, 2])]
+    assert all(len(set(one)) == 1 for one in names) and len({one[0] for one in names}) == 3
+
+
+def test_processes_that_were_killed_while_they_started_leave_nothing_that_others_take():
+    store = dist.HashStore()
+    store.set_timeout(SOON)
+    one, other = started(store, [1, 2])  # process 0 was killed
+    assert isinstance(one, dist.DistError) and isinstance(other, dist.DistError)
+    name, missing = started(store, [1, 0], SOON)
+    assert str(missing) == "of 3 processes, 2 did not start" and isinstance(name, str)
+    store.set_timeout(timedelta(seconds=60))
+    again = started(store, [0, 2, 1])
+    assert len(set(again)) == 1 and again[0] != name
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("[gloo] Connection closed by peer")])
@@ -246,6 +284,7 @@ def test_processes_join_once(workspace, monkeypatch, device, backend):
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: asked.append(device))
     monkeypatch.setattr(dist, "is_initialized", lambda: False)
     monkeypatch.setattr(dist, "rendezvous", lambda where: iter([(store, 1, 3)] if where == "env://" else []))
+    monkeypatch.setattr(distributed, "start_of", lambda store, rank, world: f"start of {rank} in {world}")
     monkeypatch.setattr(dist, "init_process_group", lambda backend, **how: asked.append((backend, how)))
     monkeypatch.setattr(dist, "new_group", lambda **how: how)
     monkeypatch.setattr(dist, "destroy_process_group", lambda: asked.append("parted"))
@@ -257,6 +296,7 @@ def test_processes_join_once(workspace, monkeypatch, device, backend):
     how["store"].set("a", "b")
     distributed._roll.set("a", "c")
     assert (how["store"].get("a"), distributed._roll.get("a")) == (b"b", b"c")
+    assert store.get("start of 1 in 3/group/a") == b"b" and store.get("start of 1 in 3/roll/a") == b"c"
     assert distributed._control == {"backend": "gloo", "timeout": timedelta(days=7)}
     assert (asked[0] == device) == (device != "cpu")
     monkeypatch.setattr(dist, "is_initialized", lambda: True)
