@@ -172,7 +172,7 @@ class Fit(Phase):
         """
         join(workspace)
         device = torch.device(workspace.device)
-        divides = workspace.sharding == "fsdp" and workspace.world > 1
+        divides = workspace.sharding != "none" and workspace.world > 1
         if divides and self.passes == "auto":
             raise UsageError("passes: auto tries a whole model: with sharding, give a number")
         prepare_process(device)

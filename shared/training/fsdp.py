@@ -5,12 +5,15 @@ parameters are gathered before it computes and let go afterwards; its gradient i
 What does not learn stays whole in every process, and so do single numbers. Shares are those of the rows of a parameter,
 as even as can be.
 
+With "hybrid", the processes of each machine divide all among them: only gradients travel between machines.
+
 The optimiser sees its own shares as plain tensors, and steps on them as it would on whole ones. A checkpoint holds the
 whole: a run goes on divided or not, whichever way it began.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -43,20 +46,25 @@ class Shards:
         machine: several processes.
 
     Raises:
-        UsageError: if processes would not compute the same layers, or the moments cannot be divided.
+        UsageError: if processes would not compute the same layers, the moments cannot be divided, or machines do not
+            have equally many processes.
     """
 
     def __init__(self, objective: nn.Module, optimizer: torch.optim.Optimizer, machine: Machine) -> None:
         check_sharding(objective, optimizer, machine)
-        self._machine, self._world, self._rank = machine, machine.world, machine.rank
+        self._machine = machine
+        on_gpu = machine.device.startswith("cuda")
+        self.share = share_of(machine)
+        sizes = (copies := machine.world // self.share[1]), self.share[1]
+        mesh = init_device_mesh("cuda" if on_gpu else "cpu", sizes, mesh_dim_names=("copies", "shares"))
+        self._group = mesh["shares"].get_group()
         self._checked: set[str] = set()
         self.objective, self._optimizer = objective, optimizer
         whole = {name: one for name, one in objective.named_parameters() if one.requires_grad and one.ndim}
         self._numbers = [one for one in objective.parameters() if one.requires_grad and not one.ndim]
         undivided = {one for one in objective.parameters() if not one.requires_grad or not one.ndim}
-        on_gpu = machine.device.startswith("cuda")
         options: dict[str, Any] = {
-            "mesh": init_device_mesh("cuda" if on_gpu else "cpu", (machine.world,)),
+            "mesh": mesh if copies > 1 else mesh["shares"],
             "ignored_params": undivided,
             "mp_policy": MixedPrecisionPolicy(
                 param_dtype=machine.autocast_dtype if on_gpu else None,
@@ -87,8 +95,8 @@ class Shards:
         """Return this process's share of a whole moment; what is no moment, such as a count of steps, as it is."""
         if not isinstance(value, Tensor) or value.shape != parameter.shape or not value.ndim:
             return value
-        parts = value.chunk(self._world)
-        return parts[self._rank].clone() if self._rank < len(parts) else value[:0].clone()
+        parts = value.chunk(self.share[1])
+        return parts[self.share[0]].clone() if self.share[0] < len(parts) else value[:0].clone()
 
     def check(self, total: Tensor, stream: str) -> None:
         """Refuse an objective of which processes need different parts: they would wait for each other's gradients.
@@ -115,14 +123,14 @@ class Shards:
         for number in self._numbers:
             if number.grad is not None:
                 dist.all_reduce(number.grad, dist.ReduceOp.SUM)
-                number.grad /= self._world
+                number.grad /= self._machine.world
 
     def norm(self, of_share: Tensor) -> Tensor:
         """Return the norm of what all processes have, a scalar, given that of this one's."""
         squares = of_share.float() ** 2
-        if self._rank:  # single numbers count once
+        if self.share[0]:  # single numbers count once
             squares = squares - sum(one.grad**2 for one in self._numbers if one.grad is not None)
-        dist.all_reduce(squares)
+        dist.all_reduce(squares, group=self._group)
         return squares.sqrt()
 
     @contextmanager
@@ -174,7 +182,7 @@ class Shards:
         if not isinstance(value, DTensor):
             return value
         whole = cast(DTensor, value.detach()).full_tensor()
-        return whole.cpu() if self._rank == 0 else whole[:0]
+        return whole.cpu() if self._machine.main else whole[:0]
 
 
 def _needed(total: Tensor) -> list[str]:
@@ -188,6 +196,22 @@ def _needed(total: Tensor) -> list[str]:
         found += [str(tuple(node.variable.shape))] if hasattr(node, "variable") else []
         waiting += [one for one, _ in node.next_functions]
     return sorted(found)
+
+
+def share_of(machine: Machine) -> tuple[int, int]:
+    """Return which share of the parameters a process has, and how many shares there are.
+
+    Raises:
+        UsageError: for "hybrid", if machines do not have equally many processes, or one each.
+    """
+    count = machine.world
+    if machine.sharding == "hybrid":
+        local = sorted(set(gather(int(os.environ.get("LOCAL_WORLD_SIZE", count)), machine)))
+        if len(local) > 1 or local[0] == 1 or count % local[0]:
+            said = " and ".join(map(str, local))
+            raise UsageError(f"sharding: hybrid needs equally many processes on each machine, 2 or more, not {said}")
+        count = local[0]
+    return machine.rank % count, count
 
 
 def check_sharding(objective: nn.Module, optimizer: torch.optim.Optimizer, machine: Machine) -> None:

@@ -126,9 +126,32 @@ def equality(world, place):
         assert difference(objectives[0], objectives[1]) < 1e-5, difference(objectives[0], objectives[1])
 
 
-def sharded(world, place):
-    """Two ranks that share all parameters = one process that has all batches; clipped, accumulated, partly frozen."""
+def hybrid(world, place):
+    """Two machines of two processes; on each, two share all parameters."""
+    os.environ["LOCAL_WORLD_SIZE"] = "2"
+    sharded(world, place, "hybrid", ("plain", "streams"))
+    resharded(world, place, (("none", "none"), ("hybrid", "hybrid"), ("fsdp", "hybrid"), ("hybrid", "none")))
+
+
+def unequal(world, place):
+    """Machines that do not have equally many processes are refused by all of them."""
+    workspace = place("unequal")
+    workspace.sharding = "hybrid"
+    for local, said in ((["3", "1"], "1 and 3"), (["1", "1"], "1"), (["4", "4"], "4")):
+        os.environ["LOCAL_WORLD_SIZE"] = local[workspace.rank]
+        objective = EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy()])
+        try:
+            Shards(objective, fit(world).optimizer.build(objective), workspace)
+        except UsageError as error:
+            assert str(error).endswith(f"hybrid needs equally many processes on each machine, 2 or more, not {said}")
+        else:
+            raise AssertionError("no error")
+
+
+def sharded(world, place, kind="fsdp", names=("plain", "streams", "frozen", "layers")):
+    """Ranks that share all parameters = one process that has all batches; clipped, accumulated, partly frozen."""
     workspace, alone = place("two"), place("one")
+    workspace.sharding, count = kind, workspace.world
     alone.world, alone.rank = 1, 0
     arguments = {"parts": [CrossEntropy(label_smoothing=0.1)]}
     kinds = {
@@ -137,20 +160,21 @@ def sharded(world, place):
         "frozen": lambda: EncoderDecoderObjective(system=world.system(), **arguments),
         "layers": lambda: EncoderDecoderObjective(system=world.system(), **arguments),
     }
-    for name, make in kinds.items():
+    for name in names:
+        make = kinds[name]
         objectives = [make() for _ in range(2)]
         for objective in objectives:
             for place_of, parameter in objective.named_parameters():
                 if name == "frozen" and "encoder.layers.0" in place_of or name == "layers" and "embedding" in place_of:
                     parameter.requires_grad_(False)
         streams = [world.stream(rows=5), world.stream(rows=4, name="more")]
-        loaders = [Loader(streams=streams, seed=3, rank=rank, world=2) for rank in range(2)]
+        loaders = [Loader(streams=streams, seed=3, rank=rank, world=count) for rank in range(count)]
         batches = list(zip(*(loader.epoch(0) for loader in loaders), strict=True))
         optimizers = [fit(world).optimizer.build(objective) for objective in objectives]
         shards = Shards(objectives[0], optimizers[0], workspace)
         divided = sum(p.numel() for group in optimizers[0].param_groups for p in group["params"] if p.ndim)
         whole = sum(p.numel() for group in optimizers[1].param_groups for p in group["params"] if p.ndim)
-        assert sum(gather(divided, workspace)) == whole and divided < 0.6 * whole
+        assert sum(gather(divided, workspace)) == whole * count // 2 and divided < 0.6 * whole
         learners = [
             Learner(objective, objective, optimizer, 0.5, shards=one)
             for objective, optimizer, one in zip(objectives, optimizers, (shards, None), strict=True)
@@ -198,10 +222,13 @@ def unlike(world, place):
         raise AssertionError("no such batches")
 
 
-def resharded(world, place):
+EITHER = (("none", "none"), ("fsdp", "fsdp"), ("none", "fsdp"), ("fsdp", "none"))
+
+
+def resharded(world, place, pairs=EITHER):
     """A run goes on divided or not, whichever way it began, and leaves what an undivided one leaves."""
     found = {}
-    for kinds in (("none", "none"), ("fsdp", "fsdp"), ("none", "fsdp"), ("fsdp", "none")):
+    for kinds in pairs:
         workspace = place("-".join(kinds))
         for updates, kind in zip((4, 6), kinds, strict=True):
             torch.manual_seed(workspace.seed_for("rank", workspace.rank))
