@@ -178,11 +178,11 @@ class Shards:
         return DTensor.from_local(value, mesh, placements, run_check=False, shape=shape, stride=parameter.stride())
 
     def _gathered(self, value: Any) -> Any:
-        """Return a whole tensor, on the CPU of the main process; all processes call it together."""
+        """Return a whole tensor, on the CPU of the main process, elsewhere an empty one; a joint call."""
         if not isinstance(value, DTensor):
             return value
         whole = cast(DTensor, value.detach()).full_tensor()
-        return whole.cpu() if self._machine.main else whole[:0]
+        return whole.cpu() if self._machine.main else whole.new_empty(0)  # a view would hold the whole
 
 
 def _needed(total: Tensor) -> list[str]:
