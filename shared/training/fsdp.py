@@ -7,8 +7,9 @@ as even as can be.
 
 With "hybrid", the processes of each machine divide all among them: only gradients travel between machines.
 
-The optimiser sees its own shares as plain tensors, and steps on them as it would on whole ones. A checkpoint holds the
-whole: a run goes on divided or not, whichever way it began.
+The optimiser sees its own shares as plain tensors, and steps on them as it would on whole ones. A checkpoint holds
+whole parameters, and moments as each process has written its share: a run goes on divided or not, whichever way it
+began.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Shards:
 
     Args:
         objective: divided in place; its modules keep their names.
-        optimizer: of its parameters, with or without moments; given the shares of this process in place.
+        optimizer: of its parameters, without moments; given the shares of this process in place.
         machine: several processes.
 
     Raises:
@@ -59,7 +60,7 @@ class Shards:
         mesh = init_device_mesh("cuda" if on_gpu else "cpu", sizes, mesh_dim_names=("copies", "shares"))
         self._group = mesh["shares"].get_group()
         self._checked: set[str] = set()
-        self.objective, self._optimizer = objective, optimizer
+        self.objective = objective
         whole = {name: one for name, one in objective.named_parameters() if one.requires_grad and one.ndim}
         self._numbers = [one for one in objective.parameters() if one.requires_grad and not one.ndim]
         undivided = {one for one in objective.parameters() if not one.requires_grad or not one.ndim}
@@ -78,25 +79,12 @@ class Shards:
         self._root = fully_shard(objective, **options)
         self._root._get_fsdp_state()._lazy_init()  # or an objective that prepares batches would be held whole before
         divided = dict(objective.named_parameters())
-        self._pairs = [(cast(DTensor, divided[name]), self._share(divided[name])) for name in whole]
+        parameters = [cast(DTensor, divided[name]) for name in whole]
+        local = [cast(DTensor, one.detach()).to_local() for one in parameters]  # in the same memory
+        self._pairs = [(one, nn.Parameter(share)) for one, share in zip(parameters, local, strict=True)]
         shares = {id(one): share for one, (_, share) in zip(whole.values(), self._pairs, strict=True)}
         for group in optimizer.param_groups:
             group["params"] = [shares.get(id(one), one) for one in group["params"]]
-        for one in whole.values():
-            if moments := optimizer.state.pop(one, None):
-                optimizer.state[shares[id(one)]] = {key: self._part(value, one) for key, value in moments.items()}
-
-    @staticmethod
-    def _share(parameter: nn.Parameter) -> nn.Parameter:
-        """Return this process's share of a parameter, in the same memory."""
-        return nn.Parameter(cast(DTensor, parameter.detach()).to_local())
-
-    def _part(self, value: Any, parameter: Tensor) -> Any:
-        """Return this process's share of a whole moment; what is no moment, such as a count of steps, as it is."""
-        if not isinstance(value, Tensor) or value.shape != parameter.shape or not value.ndim:
-            return value
-        parts = value.chunk(self.share[1])
-        return parts[self.share[0]].clone() if self.share[0] < len(parts) else value[:0].clone()
 
     def check(self, total: Tensor, stream: str) -> None:
         """Refuse an objective of which processes need different parts: they would wait for each other's gradients.
@@ -155,27 +143,6 @@ class Shards:
     def state(self) -> dict[str, Tensor]:
         """Return the objective's tensors, whole, in the main process; the others get what is whole there."""
         return {name: self._gathered(value) for name, value in self.objective.state_dict(keep_vars=True).items()}
-
-    def moments(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the state of the optimiser with whole moments in the main process; all processes call it together."""
-        whole = {}
-        shares = [share for group in state["param_groups"] for share in group["params"]]
-        order = {id(share): parameter for parameter, share in self._pairs}
-        parameters = [order.get(id(one)) for group in self._optimizer.param_groups for one in group["params"]]
-        for number, parameter in zip(shares, parameters, strict=True):
-            whole[number] = {
-                key: self._gathered(self._like(value, parameter)) if parameter is not None else value
-                for key, value in state["state"].get(number, {}).items()
-            }
-        return state | {"state": {number: moments for number, moments in whole.items() if moments}}
-
-    @staticmethod
-    def _like(value: Any, parameter: DTensor) -> Any:
-        """Return the shares of a moment as one tensor, divided as its parameter is; a count of steps as it is."""
-        if not isinstance(value, Tensor) or not value.ndim:
-            return value
-        mesh, placements, shape = parameter.device_mesh, parameter.placements, parameter.shape
-        return DTensor.from_local(value, mesh, placements, run_check=False, shape=shape, stride=parameter.stride())
 
     def _gathered(self, value: Any) -> Any:
         """Return a whole tensor, on the CPU of the main process, elsewhere an empty one; a joint call."""

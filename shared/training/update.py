@@ -106,11 +106,9 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return the tensors of the objective and the optimiser's state, whole in the main process; a joint call."""
-        moments = self.optimizer.state_dict()
-        if self.shards is None:
-            return self.objective.state_dict(keep_vars=True), moments
-        return self.shards.state(), self.shards.moments(moments)
+        """Return the objective's tensors, whole in the main process, and the state of this optimiser; a joint call."""
+        state = self.objective.state_dict(keep_vars=True) if self.shards is None else self.shards.state()
+        return state, self.optimizer.state_dict()
 
     def whole(self) -> AbstractContextManager[None]:
         """Return the context in which every process has all parameters."""
