@@ -47,7 +47,7 @@ def delivered(stream: Stream, seed: int, count: int) -> tuple[list[Batch], dict[
     clock = time.perf_counter()
     batches += islice(arriving, count - 1)
     rates = {"all": sum(len(batch) for batch in batches[1:]) / (time.perf_counter() - clock)}
-    located = [stream.locate(row) for index in range(len(batches)) for row in plan[index].rows.tolist()]
+    located = [stream.locate(row) for index in range(len(batches)) for row in plan.step(index).rows.tolist()]
     table = [manifest[index] for manifest, index in located]
     fields = dict(stream.fields)
     for name, field in stream.fields.items():

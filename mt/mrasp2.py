@@ -63,6 +63,8 @@ class Contrast(Part):
         prefix: put before the names of the terms.
     """
 
+    compares_rows = True
+
     def __init__(
         self,
         *,

@@ -22,6 +22,7 @@ class Batch:
         ids: the row ids, for messages and for putting outputs back in order.
         stream: the name of the stream that the rows came from.
         group: what all rows have in common if the stream groups them (a language pair, a domain), else None.
+        idle: whether its loss counts for nothing: there were fewer rows than processes, and another one has these.
     """
 
     fields: dict[str, Padded]
@@ -29,6 +30,7 @@ class Batch:
     ids: list[str] = field(default_factory=list)
     stream: str = ""
     group: str | None = None
+    idle: bool = False
 
     def __post_init__(self) -> None:
         sizes = {name: len(padded) for name, padded in self.fields.items()}

@@ -66,6 +66,8 @@ class ContrastivePretraining(Objective):
         UsageError: if the temperatures of codes contradict each other, or the model lacks a part.
     """
 
+    compares_rows = True  # the diversity of codes is that of a batch
+
     def __init__(
         self,
         *,

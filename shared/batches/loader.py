@@ -26,7 +26,7 @@ from dragoman.shared.batches.grid import spacing
 from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.batches.plan import Plan, cut, split
 from dragoman.shared.batches.randomness import generator
-from dragoman.shared.batches.steps import Pass, Step
+from dragoman.shared.batches.steps import Pass, Step, joined
 from dragoman.shared.batches.stream import Budget, Stream, field_lengths
 from dragoman.shared.batches.workers import Feed, data_loader, signals_held_back
 from dragoman.shared.errors import DataError, UsageError
@@ -48,8 +48,8 @@ class Loader:
         workers: processes that read and tokenise; 0 does it in this one.
         rank: number of this process among those that train together.
         world: how many those are.
-        planned: for how many processes the batches are planned, a multiple of ``world``, which is the default: each has
-            those of ``planned / world``, step by step.
+        planned: for how many processes the batches are planned; ``world`` by default. If ``world`` divides it, each has
+            those of ``planned / world``, step by step; else some are cut, so that all have equally many.
         passes: plan each batch for all processes together, and cut it into about so many parts for each of them, by
             length; None: plan a batch for each process, and cut none. What stands in a step then depends neither on the
             number of processes nor on that of passes.
@@ -81,16 +81,14 @@ class Loader:
         if not 0 <= rank < world:
             raise UsageError(f"rank must be between 0 and world - 1 = {world - 1}, not {rank}")
         planned = 1 if passes else planned or world
-        if planned % world and not passes:
-            raise UsageError(f"batches planned for {planned} processes cannot be shared among {world}")
         self.streams = list(streams)
         for stream in self.streams:
             stream.mapped_in = mapped_in
         self.mapped_in = mapped_in
         self.seed = seed
         self.workers = workers
-        self.ranks = range(1) if passes else range(rank, planned, world)
         self.planned = planned
+        self.parts = 1 if passes else -(-planned // world)
         self.passes = passes
         self._rank, self._world = rank, world
         self._plan: tuple[int, Plan] | None = None
@@ -135,8 +133,7 @@ class Loader:
             start: how many steps to leave out, because their batches were drawn before an interruption.
 
         Raises:
-            DataError: naming manifest, row and file, if something cannot be read, or a batch has fewer rows than there
-                are processes to share it.
+            DataError: naming manifest, row and file, if something cannot be read.
         """
         plan = self.plan(number)
         sizes: deque[int] = deque()  # of the steps that the workers have been given
@@ -153,13 +150,22 @@ class Loader:
             yield [first, *islice(batches, sizes.popleft() - 1)]
 
     def _parts(self, plan: Plan, index: int) -> list[Step]:
-        """Return what this process has of a step."""
-        if self.passes is None:
-            return [plan.step(index, rank) for rank in self.ranks]
-        step = plan.step(index, 0)
-        parts = self._cut(step)
-        own = [parts.step(step.stream, part) for part in range(self._rank, len(parts), self._world)]
-        return [replace(own[0], ahead=step.ahead), *own[1:]]
+        """Return what this process has of a step; all have equally many parts, some idle if there are too few rows."""
+        if self.passes is None and self.planned % self._world == 0:
+            return [plan.step(index, rank) for rank in range(self._rank, self.planned, self._world)]
+        steps = [plan.step(index, rank) for rank in range(self.planned)]
+        parts = self._cut(steps[0]) if self.passes else self._cut_few(steps)
+        own = []
+        for part in range(self._rank, -(-len(parts) // self._world) * self._world, self._world):
+            step = parts.step(steps[0].stream, part % len(parts))
+            own.append(replace(step, idle=part >= len(parts)))
+        return [replace(own[0], ahead=np.concatenate([step.ahead for step in steps])), *own[1:]]
+
+    def _cut_few(self, steps: list[Step]) -> Pass:
+        """Cut batches until all processes have equally many parts, always the one that takes the most of a budget."""
+        whole = joined([Pass(step.rows, step.copies, np.array([0, len(step.rows)])) for step in steps])
+        bounds = split(whole.bounds, self._world, 1 / self.streams[steps[0].stream].table.capacities[whole.rows])
+        return Pass(whole.rows, whole.copies, np.arange(len(whole.rows) + 1) if bounds is None else bounds)
 
     def _cut(self, step: Step) -> Pass:
         """Cut a step into parts of all processes, those of the longest rows first; all have equally many.
@@ -174,7 +180,7 @@ class Loader:
         rows, copies = step.rows[order], step.copies[order]
         taken = 1 / table.capacities[rows]
         middle = taken.cumsum() - taken / 2
-        parts = min(self.passes * self._world, len(rows) // self._world * self._world)
+        parts = min(self.passes * self._world, max(len(rows) // self._world * self._world, 1))
         part = (middle / taken.sum() * parts).astype(np.int64)
         bounds = np.array([0, *np.flatnonzero(np.diff(part)) + 1, len(rows)])
         if grid is not None:
@@ -182,9 +188,7 @@ class Loader:
             bounds[1:-1] = (bounds[1:-1] + apart // 2) // apart * apart
             bounds = np.unique(bounds)
         shared = split(bounds, self._world)
-        if shared is None:
-            raise DataError(f"stream {stream.name!r}: {self._world} processes cannot share a batch of {len(rows)} rows")
-        return Pass(rows, copies, shared)
+        return Pass(rows, copies, np.arange(len(rows) + 1) if shared is None else shared)
 
     def largest(self) -> Iterator[Batch]:
         """Yield the batches of each stream that need the most memory, of all ranks' batches of epoch 0.
@@ -378,7 +382,7 @@ class _Steps(Dataset):
             )
             later = (stream.locate(row) for row in step.ahead.tolist())
             keep_row_groups((manifest[index].get("audio") for manifest, index in later), ahead=True)
-            return batch
+            return replace(batch, idle=step.idle)
         except DataError as error:
             return _Failure(str(error))
 

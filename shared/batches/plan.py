@@ -32,7 +32,7 @@ BLUR = 0.5
 
 
 class Plan:
-    """The steps of one epoch, for one of ``world`` ranks.
+    """The steps of one epoch, for ``world`` ranks.
 
     The epoch is one pass through the first stream. Of the others come as many batches as their weights ask, evenly
     spread; each goes on about where it was at the end of the epoch before, and begins anew, in a new order, when it is
@@ -43,7 +43,6 @@ class Plan:
         streams: the first is the main one.
         seed: of the run.
         epoch: number of the epoch.
-        rank: whose steps.
         world: number of ranks.
         even: whether the rests of a pass are shared with the batches before them (see :func:`evened`).
         folder: where large passes of this epoch are written once for all processes (see shared/batches/mapped.py).
@@ -61,12 +60,10 @@ class Plan:
         *,
         seed: int,
         epoch: int,
-        rank: int = 0,
         world: int = 1,
         even: bool = False,
         folder: Path | None = None,
     ) -> None:
-        self._rank = rank
         self._world = world
         self._windowed = [stream.window is not None for stream in streams]
         main = streams[0]
@@ -95,12 +92,8 @@ class Plan:
         """Return the number of steps."""
         return len(self._stream)
 
-    def __getitem__(self, index: int) -> Step:
-        """Return a step of this rank."""
-        return self.step(index, self._rank)
-
-    def step(self, index: int, rank: int) -> Step:
-        """Return a step of any rank."""
+    def step(self, index: int, rank: int = 0) -> Step:
+        """Return a step of a rank."""
         stream, batch = int(self._stream[index]), int(self._within[index])
         for one in self.passes[stream]:
             if batch < len(one) // self._world:
@@ -369,11 +362,15 @@ def evened(bounds: np.ndarray, capacities: np.ndarray, groups: np.ndarray) -> np
     return bounds
 
 
-def split(bounds: np.ndarray, world: int) -> np.ndarray | None:
-    """Cut the largest batches in two until their number is a multiple of ``world``; None if there are too few rows."""
+def split(bounds: np.ndarray, world: int, taken: np.ndarray | None = None) -> np.ndarray | None:
+    """Cut the largest batches in two until their number is a multiple of ``world``; None if there are too few rows.
+
+    Those are largest that have the most rows, or the most of what the rows are said to take (R,).
+    """
     for _ in range(-(len(bounds) - 1) % world):
         sizes = np.diff(bounds)
-        largest = int(np.argmax(sizes))
+        weights = sizes if taken is None else np.add.reduceat(taken, bounds[:-1])
+        largest = int(np.argmax(np.where(sizes > 1, weights, 0)))
         if sizes[largest] < 2:
             return None
         bounds = np.insert(bounds, largest + 1, bounds[largest] + (sizes[largest] + 1) // 2)

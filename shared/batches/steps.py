@@ -97,13 +97,15 @@ class Pass:
 class Step:
     """One batch to be made: the number of its stream, and its rows with the number of earlier draws of each.
 
-    If the stream has windows, ``ahead`` are rows of the next one that are read ahead with it.
+    If the stream has windows, ``ahead`` are rows of the next one that are read ahead with it. If it is ``idle``, its
+    rows are those of another process, and count there.
     """
 
     stream: int
     rows: np.ndarray
     copies: np.ndarray
     ahead: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    idle: bool = False
 
 
 def joined(passes: Sequence[Pass]) -> Pass:

@@ -34,8 +34,8 @@ class Machine:
         compile: compile layers and losses (torch.compile); "auto" becomes True on a GPU of CUDA where that can be done.
         memory_share: of a GPU's memory, which an update in passes may take (see shared/training/passes.py).
         deterministic: use only algorithms that give the same bits each time; an operation without one is an error.
-        sharding: "fsdp" divides parameters, gradients and moments among the processes (shared/training/fsdp.py);
-            "none": each has all.
+        sharding: "fsdp" divides parameters, gradients and moments among the processes (shared/training/fsdp.py),
+            "hybrid" among those of each machine; "none": each has all.
         workers: processes that read data beside the training process.
         rank: this process's number among ``world`` processes (set by torchrun).
         world: the number of processes.
@@ -62,8 +62,8 @@ class Machine:
         if not 0 < self.memory_share <= 1:
             raise UsageError(f"memory_share must be above 0 and at most 1, not {self.memory_share}")
         self.device = _device(self.device, several=self.world > 1)
-        if self.sharding not in ("none", "fsdp"):
-            raise UsageError(f"sharding must be none or fsdp, not {self.sharding!r}")
+        if self.sharding not in ("none", "fsdp", "hybrid"):
+            raise UsageError(f"sharding must be none, fsdp or hybrid, not {self.sharding!r}")
         if self.compile not in (True, False, "auto"):
             raise UsageError(f"compile must be auto, True or False, not {self.compile!r}")
         if self.compile == "auto":

@@ -7,6 +7,7 @@ prepares a corpus is no error there.
 
 from __future__ import annotations
 
+import secrets
 import signal
 import threading
 import time
@@ -61,12 +62,33 @@ def join(machine: Machine) -> bool:
         torch.cuda.set_device(machine.device)
     if machine.world > 1 and not dist.is_initialized():
         store, rank, world = next(dist.rendezvous("env://"))
+        store = dist.PrefixStore(start_of(store, rank, world), store)
         backend = "nccl" if machine.device.startswith("cuda") else "gloo"
         dist.init_process_group(backend, store=dist.PrefixStore("group", store), rank=rank, world_size=world)
         _roll = dist.PrefixStore("roll", store)
         _control = dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
         return True
     return False
+
+
+def start_of(store: dist.Store, rank: int, world: int) -> str:
+    """Return a name for this start of all processes, on which they agree.
+
+    torchrun keeps one store for processes that it starts again: in it still stands what those before them have said. So
+    each of the others says a word of its own, and takes the name from process 0 by that word.
+    """
+    own, missing = secrets.token_hex(8), [*range(1, world)]
+    if rank:
+        store.set(f"word {rank}", own)
+        name = store.get(f"name by {own}").decode()
+        store.set(f"{name} {rank}", "")
+        return name
+    while missing := [other for other in missing if not store.check([f"{own} {other}"])]:
+        for other in missing:
+            if store.check([f"word {other}"]):  # perhaps of one that is dead: a later one replaces it
+                store.set(f"name by {store.get(f'word {other}').decode()}", own)
+        time.sleep(0.02)
+    return own
 
 
 def leave() -> None:

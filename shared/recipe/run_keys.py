@@ -21,7 +21,7 @@ OPTIONS: dict[str, tuple[Any, Any, str]] = {
     "compile": (bool | Literal["auto"], "auto", "compile layers and losses: auto (on GPUs), True, False"),
     "memory_share": (float, 0.9, "of a GPU's memory, which an update in passes may take (passes: auto)"),
     "deterministic": (bool, False, "only algorithms that give the same bits each time; slower on GPUs"),
-    "sharding": (str, "none", "fsdp: processes share parameters, gradients and moments; none: each has all"),
+    "sharding": (str, "none", "fsdp: processes share parameters, gradients and moments; hybrid: on each machine"),
     "grad_accumulation_factor": (int, 1, "batches per update and process"),
     "max_grad_norm": (float, 0.0, "the norm that gradients are clipped to; 0: none"),
     "debug": (bool, False, "two updates and two batches of everything, in a folder of its own (OUTPUT-debug)"),

@@ -6,6 +6,7 @@ A checkpoint is a folder ``checkpoints/00012000/`` with
     frozen.safetensors      parameters that do not learn, if there are some: a hard link to the file of the checkpoint
                             before, as long as they are the same, so that they take their place on the disk once
     training.pt             optimiser, random states, position in the data; read back without running anything
+    moments-0000?-of-00008.safetensors    its moments, if processes divide them: of each its share (moment_files.py)
     meta.json               update, epoch, validation scores, and a digest of each file above
 
 One that is written because a run was stopped, between those that are due, is "interim": it serves to go on from, and
@@ -35,6 +36,7 @@ from dragoman.shared.machine.files import discard_folder, replaced_folder
 from dragoman.shared.machine.records import check_record, read_record
 from dragoman.shared.nn.state import contiguous, load_exactly
 from dragoman.shared.ranges import PositiveInt
+from dragoman.shared.training.moment_files import MOMENTS, Part, read_moments
 from dragoman.shared.training.position import check_position
 from dragoman.shared.training.tuning import merged
 
@@ -89,10 +91,11 @@ class Checkpoint:
         scale = self.meta().get("adapter_scale")
         return tensors if scale is None else merged(tensors, scale)
 
-    def training(self) -> dict[str, Any]:
-        """Return the optimiser's state, the random states and the position in the data."""
+    def training(self, part: Part = (0, 1)) -> dict[str, Any]:
+        """Return the optimiser's state, with a part of its moments, the random states and the position in the data."""
         with self.restoring():
-            state = dict(torch.load(self.folder / _TRAINING, map_location="cpu", weights_only=True))
+            place, mapped = self.folder / _TRAINING, part[1] > 1
+            state = dict(torch.load(place, map_location="cpu", weights_only=True, mmap=mapped))
             missing = [name for name in ("optimizer", "position", "ranks") if name not in state]
             if missing:
                 raise ValueError(f"it lacks {', '.join(missing)}")
@@ -103,6 +106,13 @@ class Checkpoint:
                     f"it is planned for {state.get('planned', 0)} processes, and has {len(state['ranks'])}"
                 )
             self._check_unchanged(_TRAINING)
+        files = sorted(name for name in self.meta().get("files", {}) if name.startswith(MOMENTS))
+        for name in files[part[0] :: part[1]]:
+            with self._reading(name, "file of moments"):
+                self._check_unchanged(name)
+        if files or mapped:
+            with self.restoring():
+                read_moments([self.folder / name for name in files], state["optimizer"]["state"], part)
         return state
 
     @contextmanager
@@ -181,7 +191,12 @@ class Checkpoints(Checked):
         self.every = every
 
     def save(
-        self, folder: Path, state: Mapping[str, torch.Tensor], training: dict[str, Any], meta: dict[str, Any]
+        self,
+        folder: Path,
+        state: Mapping[str, torch.Tensor],
+        training: dict[str, Any],
+        meta: dict[str, Any],
+        parts: Path | None = None,
     ) -> None:
         """Write a checkpoint below ``folder``, then delete those that need not be kept.
 
@@ -191,6 +206,7 @@ class Checkpoints(Checked):
             training: plain data and tensors that ``Checkpoint.training`` gives back.
             meta: ``update``, ``score`` (higher is better, or None), whether it is ``interim``, and anything else that
                 JSON can hold.
+            parts: a folder with files that other processes have written for it, which are taken away.
 
         Raises:
             DataError: if the disk is full or cannot be written; the checkpoints already there stay as they are.
@@ -203,6 +219,10 @@ class Checkpoints(Checked):
                 if frozen:
                     _save_frozen(frozen, temporary / _FROZEN, list_checkpoints(folder))
                 torch.save(training, temporary / _TRAINING)
+                if parts is not None:
+                    for file in list(parts.iterdir()):
+                        file.rename(temporary / file.name)
+                    parts.rmdir()
                 meta = meta | {"files": {file.name: _digest(file) for file in sorted(temporary.iterdir())}}
                 (temporary / "meta.json").write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
         except (OSError, SafetensorError, RuntimeError) as error:

@@ -36,6 +36,7 @@ from dragoman.shared.training.compiling import compile_layers
 from dragoman.shared.training.history import History, Meter, report, status
 from dragoman.shared.training.initialise import Initialiser
 from dragoman.shared.training.loss_scale import loss_scaler
+from dragoman.shared.training.moment_files import Part, save_moments
 from dragoman.shared.training.notes import alternating_notes, size_notes, time_left, warm_up_notes
 from dragoman.shared.training.optimizer import Adam
 from dragoman.shared.training.passes import passes_of
@@ -172,7 +173,7 @@ class Fit(Phase):
         """
         join(workspace)
         device = torch.device(workspace.device)
-        divides = workspace.sharding == "fsdp" and workspace.world > 1
+        divides = workspace.sharding != "none" and workspace.world > 1
         if divides and self.passes == "auto":
             raise UsageError("passes: auto tries a whole model: with sharding, give a number")
         prepare_process(device)
@@ -181,7 +182,7 @@ class Fit(Phase):
             self.validation.check(self.objective, self.streams)
         objective = self.objective.to(device)
         checkpoints = list_checkpoints(workspace.folder / "checkpoints")
-        training = checkpoints[-1].training() if checkpoints else None
+        training = checkpoints[-1].training(_share(workspace) if divides else (0, 1)) if checkpoints else None
         if training is None:
             self._initialise(workspace, objective)  # before adapters take the names of what they adapt
         optimizer = self.optimizer.build(objective)
@@ -193,7 +194,7 @@ class Fit(Phase):
             workers=workspace.workers,
             rank=workspace.rank,
             world=workspace.world,
-            planned=None if self.passes else planned_for(training, workspace),
+            planned=None if self.passes else planned_for(training, objective, workspace),
             passes=1 if self.passes else None,
             pin_memory=device.type == "cuda",
             mapped_in=plans,
@@ -224,6 +225,9 @@ class Fit(Phase):
         else:
             objective.system.check_files(workspace.folder / "system")
             load_objective(objective, checkpoints[-1])
+        scheduled = Scheduled(objective, self.scheduled)
+        shards = _divided(objective, optimizer, workspace) if divides else None
+        if training is not None:
             with checkpoints[-1].restoring():
                 position = restore(training, optimizer, scaler, meter, workspace)
                 if position.epoch > position.update * self.accumulation or position.batch > loader.length(
@@ -231,10 +235,9 @@ class Fit(Phase):
                 ):
                     raise ValueError(f"there is no batch {position.batch} of epoch {position.epoch}")
             del training  # the moments are in the optimiser now
-            shared = f", each process with the batches of {parts}" if (parts := len(loader.ranks)) > 1 else ""
+            begun = loader.planned if self.passes is None else workspace.world
+            shared = f", with the batches of {begun} processes" if begun != workspace.world else ""
             workspace.log.info("%s: going on after update %d%s", workspace.phase, position.update, shared)
-        scheduled = Scheduled(objective, self.scheduled)
-        shards = _divided(objective, optimizer, workspace) if divides else None
         model = objective if shards else wrap(objective, workspace)
         learner = Learner(objective, model, optimizer, self.max_grad_norm, scheduled, scaler, shards)
         now = max(position.update, 1)
@@ -349,12 +352,19 @@ class Fit(Phase):
         _check_finite(running)
         learner = running.learner
         state, moments = learner.state()
+        place, parts = workspace.folder / "checkpoints", None
+        if learner.shards is not None:
+            parts = place / ".moments.0.tmp"
+            on_main(lambda: discard_folder(parts), workspace)
+            if workspace.rank < learner.shards.share[1]:  # of machines that have copies, the first
+                moments["state"] = save_moments(parts, moments["state"], learner.shards.share)
+        # All have written when the main process has the states of all.
         training = training_state(moments, learner.scaler, position, running.planned, running.meter, workspace)
         if workspace.main:
             meta = {"update": position.update, "epoch": position.epoch, "score": score, "interim": interim}
             meta |= {"adapter_scale": self.optimizer.adapter_scale}
             running.history.sync()
-            self.checkpoints.save(workspace.folder / "checkpoints", state, training, meta)
+            self.checkpoints.save(place, state, training, meta, parts)
             workspace.keep_time()
         barrier(workspace)
 
@@ -394,6 +404,12 @@ class Fit(Phase):
                 validation.patience,
             )
         return score
+
+
+def _share(workspace: Workspace) -> Part:
+    from dragoman.shared.training.fsdp import share_of  # as below
+
+    return share_of(workspace)
 
 
 def _divided(objective: Objective, optimizer: torch.optim.Optimizer, workspace: Workspace) -> Shards:

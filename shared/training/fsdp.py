@@ -5,12 +5,16 @@ parameters are gathered before it computes and let go afterwards; its gradient i
 What does not learn stays whole in every process, and so do single numbers. Shares are those of the rows of a parameter,
 as even as can be.
 
-The optimiser sees its own shares as plain tensors, and steps on them as it would on whole ones. A checkpoint holds the
-whole: a run goes on divided or not, whichever way it began.
+With "hybrid", the processes of each machine divide all among them: only gradients travel between machines.
+
+The optimiser sees its own shares as plain tensors, and steps on them as it would on whole ones. A checkpoint holds
+whole parameters, and moments as each process has written its share: a run goes on divided or not, whichever way it
+began.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -39,24 +43,29 @@ class Shards:
 
     Args:
         objective: divided in place; its modules keep their names.
-        optimizer: of its parameters, with or without moments; given the shares of this process in place.
+        optimizer: of its parameters, without moments; given the shares of this process in place.
         machine: several processes.
 
     Raises:
-        UsageError: if processes would not compute the same layers, or the moments cannot be divided.
+        UsageError: if processes would not compute the same layers, the moments cannot be divided, or machines do not
+            have equally many processes.
     """
 
     def __init__(self, objective: nn.Module, optimizer: torch.optim.Optimizer, machine: Machine) -> None:
         check_sharding(objective, optimizer, machine)
-        self._machine, self._world, self._rank = machine, machine.world, machine.rank
+        self._machine = machine
+        on_gpu = machine.device.startswith("cuda")
+        self.share = share_of(machine)
+        sizes = (copies := machine.world // self.share[1]), self.share[1]
+        mesh = init_device_mesh("cuda" if on_gpu else "cpu", sizes, mesh_dim_names=("copies", "shares"))
+        self._group = mesh["shares"].get_group()
         self._checked: set[str] = set()
-        self.objective, self._optimizer = objective, optimizer
+        self.objective = objective
         whole = {name: one for name, one in objective.named_parameters() if one.requires_grad and one.ndim}
         self._numbers = [one for one in objective.parameters() if one.requires_grad and not one.ndim]
         undivided = {one for one in objective.parameters() if not one.requires_grad or not one.ndim}
-        on_gpu = machine.device.startswith("cuda")
         options: dict[str, Any] = {
-            "mesh": init_device_mesh("cuda" if on_gpu else "cpu", (machine.world,)),
+            "mesh": mesh if copies > 1 else mesh["shares"],
             "ignored_params": undivided,
             "mp_policy": MixedPrecisionPolicy(
                 param_dtype=machine.autocast_dtype if on_gpu else None,
@@ -68,26 +77,14 @@ class Shards:
             if isinstance(module, EncoderLayer) and any(one.requires_grad for one in module.parameters()):
                 fully_shard(module, **options)
         self._root = fully_shard(objective, **options)
+        self._root._get_fsdp_state()._lazy_init()  # or an objective that prepares batches would be held whole before
         divided = dict(objective.named_parameters())
-        self._pairs = [(cast(DTensor, divided[name]), self._share(divided[name])) for name in whole]
+        parameters = [cast(DTensor, divided[name]) for name in whole]
+        local = [cast(DTensor, one.detach()).to_local() for one in parameters]  # in the same memory
+        self._pairs = [(one, nn.Parameter(share)) for one, share in zip(parameters, local, strict=True)]
         shares = {id(one): share for one, (_, share) in zip(whole.values(), self._pairs, strict=True)}
         for group in optimizer.param_groups:
             group["params"] = [shares.get(id(one), one) for one in group["params"]]
-        for one in whole.values():
-            if moments := optimizer.state.pop(one, None):
-                optimizer.state[shares[id(one)]] = {key: self._part(value, one) for key, value in moments.items()}
-
-    @staticmethod
-    def _share(parameter: nn.Parameter) -> nn.Parameter:
-        """Return this process's share of a parameter, in the same memory."""
-        return nn.Parameter(cast(DTensor, parameter.detach()).to_local())
-
-    def _part(self, value: Any, parameter: Tensor) -> Any:
-        """Return this process's share of a whole moment; what is no moment, such as a count of steps, as it is."""
-        if not isinstance(value, Tensor) or value.shape != parameter.shape or not value.ndim:
-            return value
-        parts = value.chunk(self._world)
-        return parts[self._rank].clone() if self._rank < len(parts) else value[:0].clone()
 
     def check(self, total: Tensor, stream: str) -> None:
         """Refuse an objective of which processes need different parts: they would wait for each other's gradients.
@@ -114,14 +111,14 @@ class Shards:
         for number in self._numbers:
             if number.grad is not None:
                 dist.all_reduce(number.grad, dist.ReduceOp.SUM)
-                number.grad /= self._world
+                number.grad /= self._machine.world
 
     def norm(self, of_share: Tensor) -> Tensor:
         """Return the norm of what all processes have, a scalar, given that of this one's."""
         squares = of_share.float() ** 2
-        if self._rank:  # single numbers count once
+        if self.share[0]:  # single numbers count once
             squares = squares - sum(one.grad**2 for one in self._numbers if one.grad is not None)
-        dist.all_reduce(squares)
+        dist.all_reduce(squares, group=self._group)
         return squares.sqrt()
 
     @contextmanager
@@ -147,33 +144,12 @@ class Shards:
         """Return the objective's tensors, whole, in the main process; the others get what is whole there."""
         return {name: self._gathered(value) for name, value in self.objective.state_dict(keep_vars=True).items()}
 
-    def moments(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the state of the optimiser with whole moments in the main process; all processes call it together."""
-        whole = {}
-        shares = [share for group in state["param_groups"] for share in group["params"]]
-        order = {id(share): parameter for parameter, share in self._pairs}
-        parameters = [order.get(id(one)) for group in self._optimizer.param_groups for one in group["params"]]
-        for number, parameter in zip(shares, parameters, strict=True):
-            whole[number] = {
-                key: self._gathered(self._like(value, parameter)) if parameter is not None else value
-                for key, value in state["state"].get(number, {}).items()
-            }
-        return state | {"state": {number: moments for number, moments in whole.items() if moments}}
-
-    @staticmethod
-    def _like(value: Any, parameter: DTensor) -> Any:
-        """Return the shares of a moment as one tensor, divided as its parameter is; a count of steps as it is."""
-        if not isinstance(value, Tensor) or not value.ndim:
-            return value
-        mesh, placements, shape = parameter.device_mesh, parameter.placements, parameter.shape
-        return DTensor.from_local(value, mesh, placements, run_check=False, shape=shape, stride=parameter.stride())
-
     def _gathered(self, value: Any) -> Any:
-        """Return a whole tensor, on the CPU of the main process; all processes call it together."""
+        """Return a whole tensor, on the CPU of the main process, elsewhere an empty one; a joint call."""
         if not isinstance(value, DTensor):
             return value
         whole = cast(DTensor, value.detach()).full_tensor()
-        return whole.cpu() if self._rank == 0 else whole[:0]
+        return whole.cpu() if self._machine.main else whole.new_empty(0)  # a view would hold the whole
 
 
 def _needed(total: Tensor) -> list[str]:
@@ -187,6 +163,22 @@ def _needed(total: Tensor) -> list[str]:
         found += [str(tuple(node.variable.shape))] if hasattr(node, "variable") else []
         waiting += [one for one, _ in node.next_functions]
     return sorted(found)
+
+
+def share_of(machine: Machine) -> tuple[int, int]:
+    """Return which share of the parameters a process has, and how many shares there are.
+
+    Raises:
+        UsageError: for "hybrid", if machines do not have equally many processes, or one each.
+    """
+    count = machine.world
+    if machine.sharding == "hybrid":
+        local = sorted(set(gather(int(os.environ.get("LOCAL_WORLD_SIZE", count)), machine)))
+        if len(local) > 1 or local[0] == 1 or count % local[0]:
+            said = " and ".join(map(str, local))
+            raise UsageError(f"sharding: hybrid needs equally many processes on each machine, 2 or more, not {said}")
+        count = local[0]
+    return machine.rank % count, count
 
 
 def check_sharding(objective: nn.Module, optimizer: torch.optim.Optimizer, machine: Machine) -> None:

@@ -1,7 +1,7 @@
 """The rest of a checkpoint, beside the parameters, by which a run that was interrupted goes on as if it had not been.
 
-With as many processes as before, that is to the last bit. With fewer, every update still has the same rows: each
-process takes the batches that were planned for several. Dropout and rounding differ.
+With as many processes as before, that is to the last bit. With others, every update still has the same rows: each
+process takes the batches that were planned for several, or parts of them. Dropout and rounding differ.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import nn
 from torch.amp import GradScaler
 
 from dragoman.shared.errors import UsageError
@@ -19,25 +20,26 @@ from dragoman.shared.training.optimizer import check_moments
 from dragoman.shared.training.position import Position
 
 
-def planned_for(training: dict[str, Any] | None, workspace: Workspace) -> int:
+def planned_for(training: dict[str, Any] | None, objective: nn.Module, workspace: Workspace) -> int:
     """Return for how many processes the batches of a run are planned: those that it was begun with.
 
     Args:
         training: the state of its last checkpoint; None if it begins.
+        objective: with ``compares_rows``, here or in a module, if its loss compares rows of a batch with each other.
         workspace: of the processes that are there now.
 
     Raises:
-        UsageError: if these cannot share the batches evenly.
+        UsageError: if these would have to cut batches whose rows are compared.
     """
     if training is None:
         return workspace.world
     planned = int(training.get("planned", len(training["ranks"])))  # in older checkpoints, that of the ranks
-    if planned % workspace.world:
+    if planned % workspace.world and any(getattr(one, "compares_rows", False) for one in objective.modules()):
         fitting = [str(number) for number in range(1, planned + 1) if planned % number == 0]
         begun = f"{planned} process{'es' if planned > 1 else ''}"
         raise UsageError(
-            f"{workspace.folder}: was begun with {begun}, and {workspace.world} cannot share its batches evenly; "
-            f"use {' or '.join(fitting)}, or --restart {workspace.phase}"
+            f"{workspace.folder}: was begun with {begun}, and the loss compares the rows of a batch, which "
+            f"{workspace.world} would have to cut; use {' or '.join(fitting)}, or --restart {workspace.phase}"
         )
     return planned
 

@@ -28,7 +28,7 @@ def check_accumulation(factor: int, loader: Loader, device: str) -> None:
     Raises:
         UsageError: with what they need and what there is.
     """
-    parts = len(loader.ranks)
+    parts = loader.parts
     whose = f" of each of {parts} processes" if parts > 1 else ""
     for place in dict.fromkeys(["cpu", device]):
         what = f"grad_accumulation_factor {factor}: the batches of an update{whose}"

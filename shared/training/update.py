@@ -67,12 +67,12 @@ class Learner:
         """Do one update on the batches of this process."""
         objective, model = self.objective, self.model
         device = torch.device(workspace.device)
-        meter.count(batches)
+        meter.count([batch for batch in batches if not batch.idle])
         with self.whole() if type(objective).prepare is not Objective.prepare else nullcontext():
             on_device = [prepared(objective, batch, workspace) for batch in batches]
         model.train()
         local: dict[str, Tensor] = {}
-        for batch in on_device:
+        for batch in (one for one in on_device if not one.idle):
             for name, count in objective.counts(batch).items():
                 local[name] = local[name] + count if name in local else count
         watched = activity.doing != ""
@@ -89,12 +89,13 @@ class Learner:
                     if workspace.debug:
                         loss.check(objective.counts(batch))
                     # DDP averages over ranks; counts are global already, so the average has to become a sum again
-                    total = loss.total(counts) * workspace.world
+                    total = loss.total(counts) * (0 if batch.idle else workspace.world)
                     if self.shards is not None:
                         self.shards.check(total, batch.stream)
                 self.scaler.scale(total).backward()
             whole += total.detach()
-            meter.add(loss)
+            if not batch.idle:
+                meter.add(loss)
         if self.shards is not None:
             self.shards.take_gradients()
         self.scaler.unscale_(self.optimizer)
@@ -105,11 +106,9 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return the tensors of the objective and the optimiser's state, whole in the main process; a joint call."""
-        moments = self.optimizer.state_dict()
-        if self.shards is None:
-            return self.objective.state_dict(keep_vars=True), moments
-        return self.shards.state(), self.shards.moments(moments)
+        """Return the objective's tensors, whole in the main process, and the state of this optimiser; a joint call."""
+        state = self.objective.state_dict(keep_vars=True) if self.shards is None else self.shards.state()
+        return state, self.optimizer.state_dict()
 
     def whole(self) -> AbstractContextManager[None]:
         """Return the context in which every process has all parameters."""

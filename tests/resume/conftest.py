@@ -54,11 +54,13 @@ class Runs:
         texts = [(folder / name).read_text() for name in ("out.txt", "errors.txt")]
         return subprocess.CompletedProcess(task["arguments"], code, *texts)
 
-    def start_two(self, name, where="anything", number=0, *, recipe="everything.yaml", options=(), processes=2):
-        """Do the same in two processes, or more, under torchrun."""
+    def start_two(
+        self, name, where="anything", number=0, *, recipe="everything.yaml", options=(), processes=2, torchrun=()
+    ):
+        """Do the same in two processes, or more, under torchrun, which is given options of its own."""
         folder = self.root / name
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-        command += [str(HERE / "killed.py"), where, str(number), *self.arguments(folder, recipe, options)]
+        command += [*torchrun, str(HERE / "killed.py"), where, str(number), *self.arguments(folder, recipe, options)]
         return subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=900)
 
     def arguments(self, folder, recipe, options):

@@ -1,7 +1,8 @@
 """The command, with a death in it: ``killed.py WHERE NUMBER ARGUMENTS...``, or ``killed.py`` alone.
 
 It is ``dragoman ARGUMENTS...``, and ends itself by SIGKILL, which nothing can handle, when WHERE has happened NUMBER
-times. With NUMBER 0 it lives, and says on its last line how often WHERE happened.
+times. With NUMBER 0 it lives, and says on its last line how often WHERE happened; so it does where torchrun starts it
+again.
 
 Without arguments it reads lines of JSON, ``{"folder": ..., "where": ..., "number": ..., "arguments": [...]}``, forks
 for each a process that does so in that folder, and answers with its exit code: imports are paid for once.
@@ -13,6 +14,7 @@ import resource
 import shutil
 import signal
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,12 +44,17 @@ class Death:
 
     def due(self, what):
         """Count, and say whether it is time."""
-        if os.getpid() != self.process or self.where not in (what, "anything"):
+        again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+        if again or os.getpid() != self.process or self.where not in (what, "anything"):
             return False
         self.seen += 1
         return self.seen == self.number
 
     def come(self):
+        if self.where.startswith("SIG"):  # torchrun gets it
+            os.kill(os.getppid(), getattr(signal, self.where.split()[0]))
+            time.sleep(2)  # what is left of the training would take less than handing on a signal
+            return
         alone = self.where.startswith("rank")
         if os.environ.get("RANK", "1") == "0" and int(os.environ["WORLD_SIZE"]) > 1 and not alone:
             os.kill(os.getppid(), signal.SIGKILL)  # torchrun, before it can end the other process more gently
@@ -115,6 +122,8 @@ def run(where, number, arguments):
     death = Death(where, number)
     death.before(dragoman.shared.training.update, "step_if_finite", "update")
     death.before(dragoman.shared.training.update, "clip_gradient", f"rank {os.environ.get('RANK')}")
+    if where.startswith("SIG") and where.endswith(f"rank {os.environ.get('RANK')}"):
+        death.before(dragoman.shared.training.update, "clip_gradient", where)
     death.before(Journal, "add", "journal")
     dragoman.shared.phases.generating.translate_rows = death.rows(dragoman.shared.phases.generating.translate_rows)
     dragoman.preparing.preparation.CHUNK = 32  # rows between two notes of what was found

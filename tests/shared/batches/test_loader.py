@@ -19,6 +19,7 @@ from dragoman import DataError, Manifest, UsageError
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import Loader, collate
+from dragoman.shared.batches.plan import split
 from dragoman.shared.batches.randomness import generator
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.batches.stream import Budget, Stream
@@ -148,9 +149,42 @@ def test_fewer_processes_share_the_batches_that_were_planned_for_four(corpus, to
         assert plain(loader.epoch(1, start=start)) == [batch for step in steps for batch in step[rank::world]]
 
 
-def test_batches_that_processes_cannot_share_evenly_are_refused(corpus, tokenizer) -> None:
-    given = {"streams": make_streams(corpus, tokenizer), "seed": 7, "world": 3, "planned": 4}
-    refuses(UsageError, "planned for 4 processes cannot be shared among 3", Loader, **given)
+@pytest.mark.parametrize(
+    ("planned", "world", "start", "tokens"), [(2, 4, 0, 99), (1, 2, 1, 99), (3, 2, 0, 99), (2, 7, 0, 30), (4, 3, 0, 30)]
+)
+def test_other_numbers_of_processes_share_the_rows_of_each_step(corpus, tokenizer, planned, world, start, tokens):
+    """Each row stands once in a part of its own batch; all have equally many parts, as few as there can be."""
+    streams = make_streams(corpus, tokenizer)[1:]
+    streams[0].budget = Budget(tokens=tokens)  # of 30, one or two rows
+    whole = [list(Loader(streams=streams, seed=7, rank=rank, world=planned).epoch(1)) for rank in range(planned)]
+    loaders = [Loader(streams=streams, seed=7, rank=rank, world=world, planned=planned) for rank in range(world)]
+    steps = [*zip(*whole, strict=True)][start:]
+    cut = [*zip(*(loader.steps(1, start=start) for loader in loaders), strict=True)]
+    assert len(steps) == len(cut) > 3
+    idle = 0
+    for batches, shares in zip(steps, cut, strict=True):
+        rows = sum(map(len, batches))
+        parts = [batch for share in shares for batch in share]
+        busy = [batch for batch in parts if not batch.idle]
+        assert {len(share) for share in shares} == {-(-planned // world)}
+        assert len(busy) == min(len(parts), rows)
+        assert sorted(id for batch in busy for id in batch.ids) == sorted(id for batch in batches for id in batch.ids)
+        for part in parts:
+            [own] = [batch for batch in batches if {*part.ids} <= {*batch.ids}]
+            assert not part.idle or len(part) == 1
+            for row, id in enumerate(part.ids):
+                for name, padded in part.fields.items():
+                    theirs = own.fields[name].rows()[own.ids.index(id)]
+                    assert torch.equal(padded.rows()[row], theirs)
+        idle += len(parts) - len(busy)
+    assert (idle > 0) == (tokens == 30)
+
+
+def test_of_batches_that_are_cut_those_that_take_the_most_are_cut_first() -> None:
+    """Two rows that take half of a budget each are as much as four that take a quarter."""
+    bounds = np.array([0, 4, 6, 7])
+    assert split(bounds, 4, np.array([0.25] * 4 + [0.5, 0.51] + [1.0])).tolist() == [0, 4, 5, 6, 7]  # type: ignore
+    assert split(bounds, 4, np.array([0.25] * 4 + [0.5, 0.49] + [1.0])).tolist() == [0, 2, 4, 6, 7]  # type: ignore
 
 
 @pytest.mark.slow

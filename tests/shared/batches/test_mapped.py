@@ -38,7 +38,7 @@ def speech_and_text(manifest: Path, **changes: object) -> list[Stream]:
 
 def steps(loader: Loader, epoch: int) -> list[tuple[int, list[int], list[int]]]:
     found = loader.plan(epoch)
-    return [(one.stream, one.rows.tolist(), one.copies.tolist()) for one in map(found.__getitem__, range(len(found)))]
+    return [(one.stream, one.rows.tolist(), one.copies.tolist()) for one in map(found.step, range(len(found)))]
 
 
 GROUPS = np.random.default_rng(1).integers(0, 3, 3000)

@@ -180,11 +180,10 @@ def test_groups_stand_together() -> None:
 def test_ranks_have_equally_many_steps_and_share_the_rows(world: int) -> None:
     main = make_stream(token_lengths(1000), Budget(tokens=700), name="main")
     side = make_stream(token_lengths(90, 1), Budget(tokens=700), name="side", weight=0.5)
-    plans = [Plan([main, side], seed=3, epoch=2, rank=rank, world=world) for rank in range(world)]
-    assert len({len(plan) for plan in plans}) == 1
+    plan = Plan([main, side], seed=3, epoch=2, world=world)
     seen: Counter = Counter()
-    for index in range(len(plans[0])):
-        steps = [plan[index] for plan in plans]
+    for index in range(len(plan)):
+        steps = [plan.step(index, rank) for rank in range(world)]
         assert len({step.stream for step in steps}) == 1
         if steps[0].stream == 0:
             seen.update(row for step in steps for row in step.rows.tolist())
@@ -192,9 +191,8 @@ def test_ranks_have_equally_many_steps_and_share_the_rows(world: int) -> None:
             lengths = (main, side)[step.stream].table.lengths[:, step.rows]
             assert len(step.rows) and (lengths.max(1) * len(step.rows) <= 700).all()
     assert seen == Counter(range(1000))
-    assert Counter(int(stream) for stream in (plans[0][index].stream for index in range(len(plans[0]))))[1] == round(
-        len(plans[0].passes[0][0]) // world * 0.5
-    )
+    streams = Counter(plan.step(index).stream for index in range(len(plan)))
+    assert streams[1] == round(len(plan.passes[0][0]) // world * 0.5)
 
 
 @pytest.mark.parametrize("world", [2, 3, 4])
@@ -202,9 +200,9 @@ def test_the_batches_of_a_step_of_all_ranks_are_the_next_ones_of_one_process(wor
     """So an update of many processes is that of one which accumulates as many batches."""
     stream = make_stream(np.full((2, 24), 5), Budget(rows=2))  # 12 batches, which divide evenly
     alone = Plan([stream], seed=1, epoch=0)
-    ranks = [Plan([stream], seed=1, epoch=0, rank=rank, world=world) for rank in range(world)]
-    together = [plan[index].rows.tolist() for index in range(12 // world) for plan in ranks]
-    assert together == [alone[index].rows.tolist() for index in range(12)]
+    plan = Plan([stream], seed=1, epoch=0, world=world)
+    together = [plan.step(index, rank).rows.tolist() for index in range(12 // world) for rank in range(world)]
+    assert together == [alone.step(index).rows.tolist() for index in range(12)]
 
 
 @pytest.mark.parametrize("start", [0, 1, 17, 60])
@@ -214,8 +212,9 @@ def test_what_is_left_of_an_epoch_is_the_same_from_anywhere(start: int) -> None:
             make_stream(token_lengths(600), Budget(tokens=400), name="main"),
             make_stream(token_lengths(200, 1), Budget(tokens=400), name="side", weight=0.5, alpha=0.3, parts=halves),
         ]
-        plan = Plan(streams, seed=5, epoch=3, rank=1, world=2)
-        return [(s.stream, s.rows.tolist(), s.copies.tolist()) for s in (plan[i] for i in range(begin, len(plan)))]
+        plan = Plan(streams, seed=5, epoch=3, world=2)
+        taken = [plan.step(index, 1) for index in range(begin, len(plan))]
+        return [(step.stream, step.rows.tolist(), step.copies.tolist()) for step in taken]
 
     halves = [np.arange(150), np.arange(150, 200)]
     assert steps(start) == steps(0)[start:]
@@ -237,7 +236,7 @@ def test_streams_come_by_weight_and_go_round() -> None:
     had: dict[int, list[tuple[int, int]]] = {0: [], 1: [], 2: []}
     for epoch in range(5):
         plan = Plan([main, side, heavy], seed=1, epoch=epoch)
-        steps = [plan[index] for index in range(len(plan))]
+        steps = [plan.step(index) for index in range(len(plan))]
         assert Counter(step.stream for step in steps) == {0: 12, 1: 6, 2: 24}
         for end in range(7, len(steps) + 1, 7):  # at any time in proportion
             count = Counter(step.stream for step in steps[:end])
@@ -257,7 +256,7 @@ def test_whole_ratios_hold_in_every_window(share: int) -> None:
     main = make_stream(token_lengths(400), Budget(tokens=500), name="st")
     side = make_stream(token_lengths(3000, 1), Budget(tokens=800), name="mt", weight=share)
     plan = Plan([main, side], seed=1, epoch=2, world=2)
-    streams = [plan[index].stream for index in range(len(plan))]
+    streams = [plan.step(index).stream for index in range(len(plan))]
     assert len(streams) % (1 + share) == 0
     for start in range(0, len(streams), 1 + share):
         assert sum(streams[start : start + 1 + share]) == share
@@ -269,7 +268,8 @@ def test_a_large_side_stream_goes_on_where_it_was() -> None:
     seen: Counter = Counter()
     for epoch in range(4):  # a fifth of the side stream in each
         plan = Plan([main, side], seed=1, epoch=epoch)
-        seen.update(row for index in range(len(plan)) if plan[index].stream for row in plan[index].rows.tolist())
+        steps = [plan.step(index) for index in range(len(plan))]
+        seen.update(row for step in steps if step.stream for row in step.rows.tolist())
     twice = sum(count > 1 for count in seen.values())
     assert 0.7 < len(seen) / 30_000 < 0.9 and twice < 0.02 * len(seen)  # drawn anew each time: 0.59, of them 0.3 twice
 

@@ -82,17 +82,17 @@ def test_a_mixture_draws_rows_equally_often_and_a_part_of_a_turn_has_whole_runs(
 
 @pytest.mark.parametrize("world", [1, 4])
 def test_the_rows_of_the_next_window_are_read_ahead_once_by_who_needs_them(world: int) -> None:
-    plans = [Plan([windowed(300)], seed=1, epoch=0, rank=rank, world=world) for rank in range(world)]
-    whole = plans[0].passes[0][0]
+    plan = Plan([windowed(300)], seed=1, epoch=0, world=world)
+    whole = plan.passes[0][0]
     assert len(whole.windows) > 2
     starts = [start // world for start in [*whole.windows, len(whole)]]
-    for plan in plans:
+    for rank in range(world):
         for first, begin, end in zip(starts, starts[1:], starts[2:], strict=False):
-            ahead = [plan[step].ahead for step in range(first, begin)]
-            later = np.concatenate([plan[step].rows for step in range(begin, end)])
+            ahead = [plan.step(step, rank).ahead for step in range(first, begin)]
+            later = np.concatenate([plan.step(step, rank).rows for step in range(begin, end)])
             np.testing.assert_array_equal(np.concatenate(ahead), np.sort(later))
             assert max(map(len, ahead)) - min(map(len, ahead)) <= 1
-        assert not any(len(plan[step].ahead) for step in range(starts[-2], starts[-1]))
+        assert not any(len(plan.step(step, rank).ahead) for step in range(starts[-2], starts[-1]))
 
 
 def test_more_processes_than_rows_are_refused_and_a_row_for_each_is_enough() -> None:

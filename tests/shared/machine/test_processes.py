@@ -18,6 +18,7 @@ from dragoman.shared.machine.processes import (
     leave,
     on_main,
     silent,
+    start_of,
     together,
     wrap,
 )
@@ -54,6 +55,39 @@ def test_who_does_not_say_that_it_leaves_was_killed(workspace):
     assert silent(workspace, roll, SOON) == []
     assert roll.get("0") == b"fit"
     assert silent(workspace, None) == []
+
+
+def started(store, ranks, world=3):
+    """Let these ranks start in threads, the others not at all; return what each of them takes for the name."""
+    found = {}
+
+    def start(rank):
+        try:
+            found[rank] = start_of(store, rank, world)
+        except dist.DistError as error:
+            found[rank] = error
+
+    threads = [threading.Thread(target=start, args=(rank,)) for rank in ranks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [found[rank] for rank in ranks]
+
+
+def test_processes_that_are_started_again_with_the_same_store_agree_on_a_new_name():
+    store = dist.HashStore()
+    names = [started(store, ranks) for ranks in ([0, 1, 2], [2, 1, 0], [1, 0, 2])]
+    assert all(len(set(one)) == 1 for one in names) and len({one[0] for one in names}) == 3
+
+
+def test_processes_whose_start_was_cut_short_leave_nothing_that_later_ones_take():
+    store = dist.HashStore()
+    store.set_timeout(SOON)
+    assert all(isinstance(one, dist.DistError) for one in started(store, [1, 2]))  # process 0 was killed
+    store.set_timeout(timedelta(seconds=60))
+    again = started(store, [0, 2, 1])
+    assert len(set(again)) == 1 and isinstance(again[0], str)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("[gloo] Connection closed by peer")])
@@ -246,6 +280,7 @@ def test_processes_join_once(workspace, monkeypatch, device, backend):
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: asked.append(device))
     monkeypatch.setattr(dist, "is_initialized", lambda: False)
     monkeypatch.setattr(dist, "rendezvous", lambda where: iter([(store, 1, 3)] if where == "env://" else []))
+    monkeypatch.setattr(distributed, "start_of", lambda store, rank, world: f"start of {rank} in {world}")
     monkeypatch.setattr(dist, "init_process_group", lambda backend, **how: asked.append((backend, how)))
     monkeypatch.setattr(dist, "new_group", lambda **how: how)
     monkeypatch.setattr(dist, "destroy_process_group", lambda: asked.append("parted"))
@@ -257,6 +292,7 @@ def test_processes_join_once(workspace, monkeypatch, device, backend):
     how["store"].set("a", "b")
     distributed._roll.set("a", "c")
     assert (how["store"].get("a"), distributed._roll.get("a")) == (b"b", b"c")
+    assert store.get("start of 1 in 3/group/a") == b"b" and store.get("start of 1 in 3/roll/a") == b"c"
     assert distributed._control == {"backend": "gloo", "timeout": timedelta(days=7)}
     assert (asked[0] == device) == (device != "cpu")
     monkeypatch.setattr(dist, "is_initialized", lambda: True)

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from dragoman import DataError, GreedySearch, Manifest, Rules, UsageError
+from dragoman.mt.mrasp2 import Contrast
 from dragoman.mt.noise import NoisyText
 from dragoman.shared.batches.loader import Loader, collate
 from dragoman.shared.batches.randomness import generator
@@ -217,19 +218,24 @@ def test_what_was_noted_after_the_last_checkpoint_is_forgotten(world, workspace,
 
 
 @pytest.mark.parametrize(("begun", "now", "fitting"), [(1, 2, "1"), (6, 4, "1 or 2 or 3 or 6"), (2, 4, "1 or 2")])
-def test_processes_that_cannot_share_the_batches_evenly_are_refused(begun, now, fitting, workspace):
+def test_batches_whose_rows_are_compared_are_not_cut(begun, now, fitting, workspace):
     place = workspace()
     place.world = now
-    message = f"was begun with {begun} process(es)?, and {now} cannot .*; use {fitting}, or --restart fit"
-    refuses(UsageError, message, planned_for, {"planned": begun, "ranks": [{}]}, place)
+    message = (
+        f"was begun with {begun} process(es)?, and the loss compares .* {now} would .*; use {fitting}, or --restart"
+    )
+    training, apart = {"planned": begun, "ranks": [{}]}, torch.nn.Linear(1, 1)
+    assert planned_for(training, apart, place) == begun
+    refuses(UsageError, message, planned_for, training, torch.nn.Sequential(apart, Contrast()), place)
+    assert planned_for({"planned": now * 2, "ranks": [{}]}, Contrast(), place) == now * 2
 
 
 def test_batches_are_planned_for_the_processes_that_a_run_was_begun_with(workspace):
-    place = workspace()
+    place, objective = workspace(), torch.nn.Identity()
     place.world = 2
-    assert planned_for(None, place) == 2
-    assert planned_for({"planned": 8, "ranks": [{}, {}]}, place) == 8
-    assert planned_for({"ranks": [{}, {}, {}, {}]}, place) == 4, "an older checkpoint"
+    assert planned_for(None, objective, place) == 2
+    assert planned_for({"planned": 8, "ranks": [{}, {}]}, objective, place) == 8
+    assert planned_for({"ranks": [{}, {}, {}, {}]}, objective, place) == 4, "an older checkpoint"
 
 
 WORKERS = """

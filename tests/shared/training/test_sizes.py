@@ -91,13 +91,13 @@ def test_workers_are_checked_wherever_they_are_named(tmp_path):
     check_workers(4)
 
 
-@pytest.mark.parametrize(("ranks", "whose"), [([0], ""), ([0, 1], " of each of 2 processes")])
-def test_batches_of_an_update_are_counted_with_their_processes(monkeypatch, ranks, whose):
+@pytest.mark.parametrize(("parts", "whose"), [(1, ""), (2, " of each of 2 processes")])
+def test_batches_of_an_update_are_counted_with_their_processes(monkeypatch, parts, whose):
     asked = []
     monkeypatch.setattr(sizes, "refuse_over", lambda *given: asked.append(given))
-    loader = SimpleNamespace(ranks=ranks, mean_bytes=lambda: 100)
+    loader = SimpleNamespace(parts=parts, mean_bytes=lambda: 100)
     sizes.check_accumulation(3, loader, "cuda:0")
     said = f"grad_accumulation_factor 3: the batches of an update{whose}"
-    assert asked == [(300 * len(ranks), said, place) for place in ("cpu", "cuda:0")]
+    assert asked == [(300 * parts, said, place) for place in ("cpu", "cuda:0")]
     sizes.check_accumulation(3, loader, "cpu")
     assert len(asked) == 3

@@ -25,12 +25,12 @@ def run(*command):
     )
 
 
-def torchrun(*command):
-    return run("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *command)
+def torchrun(*command, processes=2):
+    return run("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes, *command)
 
 
-def cases(folder, *names):
-    return torchrun(Path(__file__).with_name("two_processes.py"), folder, *names)
+def cases(folder, *names, processes=2):
+    return torchrun(Path(__file__).with_name("two_processes.py"), folder, *names, processes=processes)
 
 
 def test_two_ranks_are_one_large_batch_and_end_equal(tmp_path):
@@ -49,7 +49,12 @@ def test_two_ranks_in_half_precision_skip_the_same_updates(tmp_path):
 
 
 def test_two_ranks_share_all_parameters(tmp_path):
-    result = cases(tmp_path, "sharded", "unlike")
+    result = cases(tmp_path, "sharded", "unlike", "unequal")
+    assert result.returncode == 0, result.stderr
+
+
+def test_two_machines_of_two_ranks_have_copies_of_what_these_share(tmp_path):
+    result = cases(tmp_path, "hybrid", processes=4)
     assert result.returncode == 0, result.stderr
 
 
@@ -65,6 +70,11 @@ def test_two_ranks_share_a_batch(tmp_path):
 
 def test_one_process_goes_on_where_two_began_and_the_other_way_round(tmp_path):
     result = cases(tmp_path, "fewer")
+    assert result.returncode == 0, result.stderr
+
+
+def test_two_processes_go_on_where_one_began(tmp_path):
+    result = cases(tmp_path, "more")
     assert result.returncode == 0, result.stderr
 
 

@@ -71,7 +71,7 @@ class Recorded(EncoderDecoderObjective):
     seen: list = []
 
     def prepare(self, batch):
-        self.seen.append(batch.ids)
+        self.seen.append([] if batch.idle else batch.ids)
         return batch
 
 
@@ -126,9 +126,32 @@ def equality(world, place):
         assert difference(objectives[0], objectives[1]) < 1e-5, difference(objectives[0], objectives[1])
 
 
-def sharded(world, place):
-    """Two ranks that share all parameters = one process that has all batches; clipped, accumulated, partly frozen."""
+def hybrid(world, place):
+    """Two machines of two processes; on each, two share all parameters."""
+    os.environ["LOCAL_WORLD_SIZE"] = "2"
+    sharded(world, place, "hybrid", ("plain", "streams"))
+    resharded(world, place, (("none", "none"), ("hybrid", "hybrid"), ("fsdp", "hybrid"), ("hybrid", "none")))
+
+
+def unequal(world, place):
+    """Machines that do not have equally many processes are refused by all of them."""
+    workspace = place("unequal")
+    workspace.sharding = "hybrid"
+    for local, said in ((["3", "1"], "1 and 3"), (["1", "1"], "1"), (["4", "4"], "4")):
+        os.environ["LOCAL_WORLD_SIZE"] = local[workspace.rank]
+        objective = EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy()])
+        try:
+            Shards(objective, fit(world).optimizer.build(objective), workspace)
+        except UsageError as error:
+            assert str(error).endswith(f"hybrid needs equally many processes on each machine, 2 or more, not {said}")
+        else:
+            raise AssertionError("no error")
+
+
+def sharded(world, place, kind="fsdp", names=("plain", "streams", "frozen", "layers")):
+    """Ranks that share all parameters = one process that has all batches; clipped, accumulated, partly frozen."""
     workspace, alone = place("two"), place("one")
+    workspace.sharding, count = kind, workspace.world
     alone.world, alone.rank = 1, 0
     arguments = {"parts": [CrossEntropy(label_smoothing=0.1)]}
     kinds = {
@@ -137,20 +160,21 @@ def sharded(world, place):
         "frozen": lambda: EncoderDecoderObjective(system=world.system(), **arguments),
         "layers": lambda: EncoderDecoderObjective(system=world.system(), **arguments),
     }
-    for name, make in kinds.items():
+    for name in names:
+        make = kinds[name]
         objectives = [make() for _ in range(2)]
         for objective in objectives:
             for place_of, parameter in objective.named_parameters():
                 if name == "frozen" and "encoder.layers.0" in place_of or name == "layers" and "embedding" in place_of:
                     parameter.requires_grad_(False)
         streams = [world.stream(rows=5), world.stream(rows=4, name="more")]
-        loaders = [Loader(streams=streams, seed=3, rank=rank, world=2) for rank in range(2)]
+        loaders = [Loader(streams=streams, seed=3, rank=rank, world=count) for rank in range(count)]
         batches = list(zip(*(loader.epoch(0) for loader in loaders), strict=True))
         optimizers = [fit(world).optimizer.build(objective) for objective in objectives]
         shards = Shards(objectives[0], optimizers[0], workspace)
         divided = sum(p.numel() for group in optimizers[0].param_groups for p in group["params"] if p.ndim)
         whole = sum(p.numel() for group in optimizers[1].param_groups for p in group["params"] if p.ndim)
-        assert sum(gather(divided, workspace)) == whole and divided < 0.6 * whole
+        assert sum(gather(divided, workspace)) == whole * count // 2 and divided < 0.6 * whole
         learners = [
             Learner(objective, objective, optimizer, 0.5, shards=one)
             for objective, optimizer, one in zip(objectives, optimizers, (shards, None), strict=True)
@@ -171,10 +195,12 @@ def sharded(world, place):
             assert max(float((state[key] - begun[key]).abs().max()) for key in begun) > 0.01
             for key, tensor in wanted.items():
                 assert float((state[key] - tensor).abs().max()) < 1e-5, (name, key)
-            assert moments["state"].keys() == others["state"].keys()
-            for number, theirs in others["state"].items():
-                for key, value in theirs.items():
-                    torch.testing.assert_close(moments["state"][number][key], value, rtol=1e-3, atol=1e-7)
+        assert moments["state"].keys() == others["state"].keys()
+        for number, theirs in others["state"].items():
+            for key, value in theirs.items():
+                if value.ndim:
+                    value = [*value.chunk(2), value[:0]][workspace.rank % 2]
+                torch.testing.assert_close(moments["state"][number][key], value, rtol=1e-3, atol=1e-7)
         with shards.whole():
             for key, parameter in objectives[0].named_parameters():
                 assert float((parameter - objectives[1].get_parameter(key)).abs().max()) < 1e-5, (name, key)
@@ -198,10 +224,13 @@ def unlike(world, place):
         raise AssertionError("no such batches")
 
 
-def resharded(world, place):
+EITHER = (("none", "none"), ("fsdp", "fsdp"), ("none", "fsdp"), ("fsdp", "none"))
+
+
+def resharded(world, place, pairs=EITHER):
     """A run goes on divided or not, whichever way it began, and leaves what an undivided one leaves."""
-    found = {}
-    for kinds in (("none", "none"), ("fsdp", "fsdp"), ("none", "fsdp"), ("fsdp", "none")):
+    found, sizes = {}, []
+    for kinds in pairs:
         workspace = place("-".join(kinds))
         for updates, kind in zip((4, 6), kinds, strict=True):
             torch.manual_seed(workspace.seed_for("rank", workspace.rank))
@@ -217,8 +246,18 @@ def resharded(world, place):
             fit(world, streams=[world.stream(rows=7)], **options).run(workspace)
         checkpoints = list_checkpoints(workspace.folder / "checkpoints")
         assert [one.update for one in checkpoints] == [2, 4, 6]
+        last = checkpoints[-1].folder
+        count = {"none": 0, "fsdp": workspace.world, "hybrid": 2}[kinds[-1]]
+        assert sorted(file.name for file in last.glob("moments*")) == [
+            f"moments-0000{number}-of-0000{count}.safetensors" for number in range(count)
+        ]
+        if workspace.main:
+            sizes.append([(last / "training.pt").stat().st_size, *(f.stat().st_size for f in last.glob("moments*"))])
         rows = [row["validation"] for row in History(workspace.folder, writing=False).rows() if "validation" in row]
         found[kinds] = [one.tensors() for one in checkpoints], [row["loss"] for row in rows]
+    for pair, (state, *moments) in zip(pairs, sizes, strict=False):
+        whole = sizes[0][0]
+        assert pair[-1] == "none" or state < whole / 3 and whole / 2 < sum(moments) < whole and max(moments) < whole / 2
     (wanted, losses), *others = found.values()
     assert losses[0] > losses[-1]
     for tensors, scores in others:
@@ -374,6 +413,41 @@ def fewer(world, place):
     states = [list_checkpoints(place(name).folder / "checkpoints")[-1].training() for name in ("all", "some")]
     assert states[0]["position"] == states[1]["position"] and states[0]["position"]["epoch"] > 0
     assert len(states[1]["ranks"]) == 2
+
+
+def more(world, place):
+    """One begins, two go on, one ends: every update has the rows that it has where one does all, a row alone, too."""
+    workspace, ends = place("two"), []
+
+    def run(where, updates):
+        objective = Recorded(system=world.system(), parts=[CrossEntropy(label_smoothing=0.1)])
+        streams = [world.stream(rows=5), world.stream(rows=1, name="more")]
+        Recorded.seen.clear()
+        fit(world, objective=objective, streams=streams, updates=updates, grad_accumulation_factor=2).run(where)
+        ends.append(objective)
+        return list(Recorded.seen)
+
+    for kind in ("none", "fsdp"):
+        alone, some = (place(f"{name}-{kind}") for name in ("all", "some"))
+        for where in (alone, some):
+            where.world, where.rank = 1, 0
+        seen = on_main(lambda where=alone: run(where, 12), workspace)
+        on_main(lambda where=some: run(where, 3), workspace)
+        both = place(f"some-{kind}")
+        both.sharding = kind
+        shares = gather(run(both, 11), workspace)
+        assert [len(share) for share in shares] == [8 * 2, 8 * 2]
+        for step, (first, second) in zip(seen[3 * 2 : 11 * 2], zip(*shares, strict=True), strict=True):
+            assert first + second == step and len(first) - len(second) in (0, 1)
+        assert {len(step) for step in seen} >= {5, 1}
+        on_main(lambda where=some: run(where, 12) and None, workspace)
+        if workspace.main:
+            wanted, found = ends[0], ends[-1]
+            assert difference(found, wanted) < 1e-5, difference(found, wanted)
+            assert difference(found, fit(world).objective) > 0.01
+        states = [list_checkpoints(one.folder / "checkpoints")[-1].training() for one in (alone, some)]
+        assert states[0]["position"] == states[1]["position"] and states[1]["planned"] == 1
+        ends.clear()
 
 
 def content(folder):
