@@ -249,8 +249,8 @@ def translate(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="output folder, with one file per input, for formats with times, subtitles, JSON and Markdown; or the "
-            "translated file of these; default: print"
+            help="for formats with times, subtitles, JSON and Markdown: output folder, with one file per input, or, of "
+            "one input, the file; default: print"
         ),
     ] = None,
     *,
