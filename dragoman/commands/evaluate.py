@@ -118,6 +118,7 @@ def evaluate_manifests(
                 evaluation = evaluate_system(
                     system, manifest, search=chosen, budget=budget, metrics=metrics, workspace=workspace, texts=texts
                 )
+            if out is None:  # with a folder, the phase says them
                 for alarm in (alarm for one in evaluation.by_text for alarm in one.alarms):
                     workspace.log.warning("%s: %s", path, alarm)
             if workspace.main:

@@ -301,6 +301,8 @@ def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_m
     limits = ["--maximum-length-extra", "6", "--device", "cpu"]
     code, output, messages = dragoman("evaluate", speech_model, manifest.path, "--talks", "--metrics", "chrf", *limits)
     assert code == 0 and "\tchrf\t" in output and "\t4 lines\t" in output, messages
+    assert f"{talk}: 1 of 1 segments are cut off at the maximum length" in messages
+    assert f"{manifest.path}: 50.0% of the outputs are empty" in messages  # a word for two lines
     code, _, messages = dragoman("evaluate", speech_model, manifest.path, "--talks", "--out", tmp_path / "out")
     assert code == 2 and "--talks translates whole recordings" in messages
     code, _, messages = dragoman("evaluate", speech_model, manifest.path, "--maximum-seconds", "5")
