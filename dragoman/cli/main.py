@@ -35,7 +35,7 @@ from dragoman.commands.options import (
     with_options,
 )
 from dragoman.commands.reader_help import ReaderCommand
-from dragoman.commands.text_options import LanguageIdentifier, SourceOrAuto, TextOptions
+from dragoman.commands.text_options import LanguageIdentifier, SourceOrAuto, TextOptions, names_of
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.stopping import Interrupted
 
@@ -333,7 +333,7 @@ def evaluate(
     evaluate_manifests(
         model,
         manifests,
-        metrics=metrics.split(","),
+        metrics=names_of(metrics),
         texts=metrics_by_text(text_metrics or []),
         out=out,
         limit=limit,
