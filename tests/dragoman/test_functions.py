@@ -29,6 +29,18 @@ def test_a_model_translates():
     assert repr(searched[0][0]) == f"Hypothesis(score={searched[0][0].score!r}, {texts}, cut=False)"
 
 
+def test_inputs_may_come_from_whatever_can_be_gone_through_once(tmp_path):
+    model = dragoman.load(MODEL, device="cpu")
+    (tmp_path / "news.txt").write_text("one two\nthree four\n")
+    found = model.translate(["one two", "three four"])
+    assert len({*found}) == 2 and model.translate(text for text in ("one two", "three four")) == found
+    with open(tmp_path / "news.txt") as file:
+        assert model.translate(file) == found
+    assert [best.texts["translation"] for best, *_ in model.hypotheses(iter(["one two", "three four"]))] == found
+    for call in (model.translate, model.hypotheses):
+        refuses(dragoman.UsageError, "give a list of inputs, not None alone", call, None)
+
+
 def test_a_checkpoint_is_imported_and_repetition_banned(tmp_path):
     folder, options = "tests/parity/fairseq/masked_tokens", {"pieces": "words", "source_languages": ["en"]}
     report = dragoman.import_model(folder, tmp_path, **options)
@@ -61,6 +73,9 @@ def test_a_manifest_is_evaluated(tables):
     prepare(Tsv(root=str(tables), source_language="en", target_language="de"), tables / "manifests", workers=1)
     evaluation = dragoman.evaluate(MODEL, tables / "manifests" / "test.arrow", metrics=["chrf"], device="cpu")
     [score] = evaluation.scores
+    manifest = tables / "manifests" / "test.arrow"
+    model = dragoman.load(MODEL, device="cpu")
+    assert dragoman.evaluate(model, manifest, metrics="chrf").scores == [score]  # one name is no list of letters
     told = str(evaluation).splitlines()
     assert told == ["translation (de): 6 rows", f"chrf 100.00 (6 lines, {score.signature})"]
     assert repr(evaluation) == str(evaluation)
