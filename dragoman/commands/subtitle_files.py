@@ -123,8 +123,8 @@ class SubtitleFile:
             for (unit, _), group in zip(sentence.parts, groups, strict=True):
                 unit.words += [f"{word.rstrip()} " if spaced(language) else word for word in group]
         kept: list[Any] = []
-        for number, group in groupby(self._units, key=lambda unit: unit.block):
-            event, units = self._file[number], [*group]
+        for number, of_block in groupby(self._units, key=lambda unit: unit.block):
+            event, units = self._file[number], [*of_block]
             lines = [(unit.dash, unit.words) for unit in units if unit.words]
             if lines:
                 before, behind = self._frames[number]
