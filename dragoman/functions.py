@@ -65,7 +65,7 @@ def load(
         Path(folder),
         machine.device,
         autocast_dtype=machine.autocast_dtype,
-        ensemble=[Path(other) for other in ensemble],
+        ensemble=[Path(other) for other in ([ensemble] if isinstance(ensemble, str | Path) else ensemble)],
         language_model=None if language_model is None else Path(language_model),
         lm_weight=lm_weight,
         ctc=ctc,
@@ -131,6 +131,7 @@ def evaluate(
         DataError: if a file cannot be read or lacks what the model reads.
         UsageError: for an unknown metric or device.
     """
+    metrics = [metrics] if isinstance(metrics, str) else list(metrics)
     check_metrics(metrics, texts)
     opened = manifest if isinstance(manifest, Manifest) else Manifest.open(Path(manifest))
     system = model if isinstance(model, System) else load(model, device=device, precision=precision)
@@ -146,7 +147,7 @@ def evaluate(
         opened,
         search=search or system.default_search(),
         budget=translation_budget(batch_size),
-        metrics=list(metrics),
+        metrics=metrics,
         workspace=machine,
         texts=texts,
     )

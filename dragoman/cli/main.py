@@ -35,7 +35,7 @@ from dragoman.commands.options import (
     with_options,
 )
 from dragoman.commands.reader_help import ReaderCommand
-from dragoman.commands.text_options import LanguageIdentifier, SourceOrAuto, TextOptions
+from dragoman.commands.text_options import LanguageIdentifier, SourceOrAuto, TextOptions, names_of
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.stopping import Interrupted
 
@@ -249,8 +249,8 @@ def translate(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="output folder, with one file per input, for formats with times, subtitles, JSON and Markdown; or the "
-            "translated file of these; default: print"
+            help="for formats with times, subtitles, JSON and Markdown: output folder, with one file per input, or, of "
+            "one input, the file; default: print"
         ),
     ] = None,
     *,
@@ -333,7 +333,7 @@ def evaluate(
     evaluate_manifests(
         model,
         manifests,
-        metrics=metrics.split(","),
+        metrics=names_of(metrics),
         texts=metrics_by_text(text_metrics or []),
         out=out,
         limit=limit,

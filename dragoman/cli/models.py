@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dragoman.commands.text_options import names_of
 from dragoman.shared.errors import UsageError
 from dragoman.shared.machine.files import is_empty
 
@@ -90,8 +91,8 @@ def import_(
         allow=allow or [],
         dictionary=dictionary,
         pieces=pieces,
-        source_languages=source_languages.split(",") if source_languages else None,
-        target_languages=target_languages.split(",") if target_languages else None,
+        source_languages=names_of(source_languages) if source_languages else None,
+        target_languages=names_of(target_languages) if target_languages else None,
         engine=engine,
         prompt=prompt,
         window=window,

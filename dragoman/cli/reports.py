@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from dragoman.commands.options import METRIC_NAMES, OPEN, command_line
+from dragoman.commands.text_options import names_of
 from dragoman.shared.errors import UsageError
 from dragoman.shared.machine.digits import whole_number
 
@@ -55,7 +56,7 @@ def score(
         raise UsageError("--comet and --sources need each other")
     learned = Learned(comet, sources, device) if comet is not None and sources is not None else None
     talks = (documents,) if resegment else None
-    names = metrics.split(",") if metrics else []
+    names = names_of(metrics) if metrics else []
     score_files(hypotheses, references, language, names, baseline, talks=talks, learned=learned)
 
 
@@ -73,7 +74,7 @@ def diff(
     """Compare two runs: scores with significance, the sentences that differ most, and the recipes' keys."""
     from dragoman.commands.diff import diff_runs
 
-    print(diff_runs(run_a, run_b, metrics=metrics.split(",") if metrics else (), show=show, phase=phase))
+    print(diff_runs(run_a, run_b, metrics=names_of(metrics) if metrics else (), show=show, phase=phase))
 
 
 @reports.command(context_settings=OPEN)

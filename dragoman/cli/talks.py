@@ -30,7 +30,10 @@ def subtitle(
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
     format: Annotated[str, typer.Option(help="srt or vtt")] = "srt",
-    out: Annotated[Path | None, typer.Option(help="output folder, with one file per input; default: print")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="output folder, with one file per input, or, of one input, the file; default: print"),
+    ] = None,
     text: Annotated[
         str, typer.Option(help="text to show, if the system writes several: translation or transcript")
     ] = "",

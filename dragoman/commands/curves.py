@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dragoman.commands.runs import common_metrics
-from dragoman.commands.seeds import Arm, arms_of, folder, run_seeds
+from dragoman.commands.seeds import Arm, arms_of, common_folder, folder, run_seeds
 from dragoman.reporting.tables import aligned
 from dragoman.shared.errors import UsageError
 from dragoman.shared.evaluation.plots import COLOURS, INK, SIZE, dress
@@ -56,8 +55,8 @@ def run_curve(recipe: str, overrides: Sequence[str], *, over: str, into: Path | 
     curves = dict(_curves(arms, options.get("phase")))
     for (split, metric), points in curves.items():
         print(f"\n{metric} on {split}, mean and deviation over seeds\n{aligned(_table(key, values, points))}")
-    runs = [folder(recipe).parent for both in arms.values() for each in both for recipe in each.recipes.values()]
-    _draw(key, curves, (into or Path(os.path.commonpath(runs))) / f"curve-{key}.png")
+    place = into or common_folder(each for both in arms.values() for each in both)
+    _draw(key, curves, place / f"curve-{key}.png")
     return complete
 
 

@@ -11,6 +11,7 @@ from dragoman.commands.loading import load_models, workspace_for
 from dragoman.commands.options import ChoosingOptions, DivisionOptions, ModelOptions
 from dragoman.commands.score import print_scores
 from dragoman.commands.searching import fitting, search_for
+from dragoman.commands.text_options import names_of
 from dragoman.commands.whole_talks import evaluate_talks
 from dragoman.runs.running import log_to_terminal
 from dragoman.shared.batches.manifest import Manifest
@@ -34,7 +35,7 @@ def metrics_by_text(words: Sequence[str]) -> dict[str, list[str]]:
         name, mark, metrics = word.partition(":")
         if not (name and mark and metrics):
             raise UsageError(f"--text {word}: name a text and its metrics, such as transcript:wer,cer")
-        by_text[name] = metrics.split(",")
+        by_text[name] = names_of(metrics)
     return by_text
 
 
@@ -118,6 +119,7 @@ def evaluate_manifests(
                 evaluation = evaluate_system(
                     system, manifest, search=chosen, budget=budget, metrics=metrics, workspace=workspace, texts=texts
                 )
+            if out is None:  # with a folder, the phase says them
                 for alarm in (alarm for one in evaluation.by_text for alarm in one.alarms):
                     workspace.log.warning("%s: %s", path, alarm)
             if workspace.main:

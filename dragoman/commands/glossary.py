@@ -79,7 +79,7 @@ class Glossary:
                 said = "no tab" if len(cells) == 1 else f"{len(cells) - 1} tabs"
                 raise DataError(f"{place}: {said} between source and target: {shortened(line)!r}")
             codes = tuple(cell.strip() for cell in cells)
-            if number == 0 and all(code in languages.LANGUAGES for code in codes):
+            if number == 0 and codes[0] != codes[1] and all(code in languages.LANGUAGES for code in codes):
                 pair = codes[0], codes[1]
             else:
                 pairs.append((place, cells[0], cells[1]))
@@ -100,7 +100,8 @@ class Glossary:
             if known.target != target:
                 raise DataError(f"{place}: {source!r} is {target!r} here, and {known.target!r} at {known.place}")
         if not terms:
-            raise DataError(f"{name}: has no terms")
+            below = f" below its first line, which says that they are for {'-'.join(pair)}" if pair else ""
+            raise DataError(f"{name}: has no terms{below}")
         return cls(list(terms.values()), pair, name)
 
     def over(self, other: Glossary) -> Glossary:

@@ -233,5 +233,6 @@ def with_glossary(
         return held
     codes = chosen_languages(*pair, codes=(system.source_languages, system.output_languages), side=system.output.side)
     if glossary.pair not in (None, codes):
-        raise UsageError(f"{path}: is for {'-'.join(glossary.pair or ())}, and this is {'-'.join(codes)}")
+        said = "-".join(glossary.pair or ())
+        raise UsageError(f"{path}: is for {said}, as its first line says, and this is {'-'.join(codes)}")
     return held

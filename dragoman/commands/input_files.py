@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -82,6 +82,27 @@ def sound_files(inputs: list[Path]) -> list[Path]:
         else:
             paths.append(path)
     return paths
+
+
+def output_places(out: Path, names: Sequence[str], endings: Collection[str]) -> list[Path]:
+    """Return where files of these names are written: in the folder ``out``, or for one of the same ending as ``out``.
+
+    Args:
+        out: as the user named it.
+        names: of the files.
+        endings: of files, in small letters; what ends so is meant as a file, unless it is a folder already.
+
+    Raises:
+        UsageError: if a file is meant that cannot be the one.
+    """
+    ending = out.suffix.lower()
+    if ending not in endings or out.is_dir():
+        return [out / name for name in names]
+    if len(names) > 1:
+        raise UsageError(f"--out {out}: {len(names)} files cannot be written as one: name a folder for theirs")
+    if Path(names[0]).suffix.lower() != ending:
+        raise UsageError(f"--out {out}: the output is of the form {Path(names[0]).suffix}, not {ending}")
+    return [out]
 
 
 def report_cut(names: list[str]) -> None:

@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import typer
 
-from dragoman.commands.text_options import ContextLines, GlossaryFile
+from dragoman.commands.text_options import ContextLines, GlossaryFile, names_of
 from dragoman.shared.errors import UsageError, check_number
 
 SEARCH, SAMPLING, SOUND, MODELS = "Search", "Sampling", "Sound files", "Models and machine"
@@ -334,7 +334,7 @@ class ModelOptions:
     @property
     def inputs(self) -> list[str] | None:
         """The names of the inputs to read, None for the model's own choice."""
-        return None if self.reads is None else self.reads.split(",")
+        return None if self.reads is None else names_of(self.reads)
 
     def check(self) -> None:
         """Refuse an unknown engine, a weight out of its range, and one without a language model, by UsageError."""

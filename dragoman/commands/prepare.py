@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.commands.sharding import Waiting, prepare_shard, read_shard
+from dragoman.commands.text_options import names_of
 from dragoman.preparing.preparation import prepare
 from dragoman.preparing.report import render
 from dragoman.runs.running import log_to_terminal
@@ -139,7 +140,7 @@ def _pair(item: str, key: str) -> tuple[str, int]:
 
 
 def _items(text: str, key: str) -> list[str]:
-    items = text.split(",")
+    items = names_of(text)
     if twice := [item for item in items if items.count(item) > 1]:
         raise UsageError(f"--{key.replace('_', '-')}: {twice[0]!r} is named twice")
     return items

@@ -60,6 +60,8 @@ def search_for(options: SearchOptions, *, n_best: int = 1, tokenizer: Tokenizer 
         return ChoosingSearch(search=found_by, judge=judge_for(options), n_best=n_best)
     if n_best > 1 and options.sample:
         raise UsageError("--n-best does not apply to sampling: use --samples")
+    if n_best > options.beam:
+        raise UsageError(f"--n-best {n_best} is more than --beam {options.beam} finds")
     try:
         if options.ctc:
             if options.beam == 1 and n_best == 1:

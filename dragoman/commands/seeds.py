@@ -34,6 +34,7 @@ from dragoman.shared.evaluation.results import commit, of_run
 from dragoman.shared.machine.stopping import Interrupted
 from dragoman.shared.phases.evaluating import Evaluate
 from dragoman.shared.recipe.arms import PLUS
+from dragoman.shared.recipe.inner import debug_folder
 from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.recipe.run_keys import keys_of_a_result
 
@@ -137,6 +138,13 @@ def folder(recipe: Recipe) -> Path:
     return Path(recipe.value("output_folder"))
 
 
+def common_folder(arms: Iterable[Arm]) -> Path:
+    """Return the folder that all runs stand in, for their results; of runs for debugging, one beside it."""
+    recipes = [recipe for each in arms for recipe in each.recipes.values()]
+    common = os.path.commonpath([folder(recipe).parent for recipe in recipes])
+    return Path(debug_folder(common) if any(recipe.options["debug"] for recipe in recipes) else common)
+
+
 def arms_of(
     recipe: str, overrides: Sequence[str], *, seeds: Sequence[int], arm: str | None, against: str | None
 ) -> list[Arm]:
@@ -226,17 +234,17 @@ def report(arms: Sequence[Arm], *, phase: str | None, into: Path | None, command
         DataError: if no run of an arm came to its end, or runs were not tested on the same.
     """
     tests = [each.tests(phase) for each in arms]
-    rows, runs = [], []
+    rows = []
     for each, tested in zip(arms, tests, strict=True):
         for seed in _seeds(tested):
-            runs.append(folder(each.recipes[seed]))
-            rows += [row | _trained(each.recipes[seed]) for row in of_run(runs[-1])]
+            recipe = each.recipes[seed]
+            rows += [row | _trained(recipe) for row in of_run(folder(recipe))]
         for split, by_seed in tested.items():
             _print_spread(each.label, split, by_seed)
         _print_directions(each.label, tested)
     if len(arms) == 2:
         rows += [{"command": command, "commit": commit()} | row for row in _compare(arms, tests)]
-    return collect(rows, into or Path(os.path.commonpath([run.parent for run in runs])))
+    return collect(rows, into or common_folder(arms))
 
 
 # -- running --------------------------------------------------------------------------------------------------------

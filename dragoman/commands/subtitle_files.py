@@ -109,7 +109,7 @@ class SubtitleFile:
         """Return the file with translations in the places of its sentences.
 
         A translation is divided among the blocks of its sentence as the sentence is, behind a sign if there is one
-        near. A block for which no word is left goes, and the one before it is shown as long.
+        near. A block for which no word is left goes, and the one before it is shown as long, if no pause is between.
 
         Args:
             translations: of each sentence.
@@ -123,15 +123,15 @@ class SubtitleFile:
             for (unit, _), group in zip(sentence.parts, groups, strict=True):
                 unit.words += [f"{word.rstrip()} " if spaced(language) else word for word in group]
         kept: list[Any] = []
-        for number, units in groupby(self._units, key=lambda unit: unit.block):
-            event = self._file[number]
+        for number, of_block in groupby(self._units, key=lambda unit: unit.block):
+            event, units = self._file[number], [*of_block]
             lines = [(unit.dash, unit.words) for unit in units if unit.words]
             if lines:
                 before, behind = self._frames[number]
                 text = [dash + line for dash, words in lines for line in _wrapped(words, limit, dash)]
                 event.text = before + _LINE.join(text) + behind
                 kept.append(event)
-            elif kept:
+            elif kept and any(unit.text for unit in units) and event.start - kept[-1].end <= PAUSE:
                 kept[-1].end = event.end
         others = [event for number, event in enumerate(self._file) if number not in self._frames]
         self._file.events = sorted(kept + others, key=lambda event: event.start)

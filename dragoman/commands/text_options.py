@@ -11,6 +11,13 @@ import typer
 from dragoman.shared.errors import UsageError
 
 TEXTS = "Texts"
+
+
+def names_of(text: str) -> list[str]:
+    """Return the names in a list with commas, whatever spaces stand around them."""
+    return [name.strip() for name in text.split(",")]
+
+
 SourceOrAuto = Annotated[
     str | None,
     typer.Option(

@@ -10,7 +10,7 @@ from typing import Any
 
 from dragoman.commands.heard_language import heard
 from dragoman.commands.identifying import Identifier
-from dragoman.commands.input_files import report_cut, report_unreadable, sound_files
+from dragoman.commands.input_files import output_places, report_cut, report_unreadable, sound_files
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
 from dragoman.commands.pace import Pace
@@ -101,7 +101,7 @@ def write_timed(
     loaded: System | None = None,
     identifier: Identifier | None = None,
 ) -> None:
-    """Translate sound files and print what ``render`` makes of their segments, or write it to a folder.
+    """Translate sound files and print what ``render`` makes of their segments, or write it to ``out``.
 
     Raises:
         DataError: at the end, if files could not be read.
@@ -117,6 +117,9 @@ def write_timed(
         raise UsageError(f"{model}: reads text, which has no times for {kind}")
     files = sound_files(inputs)
     check_output(kind, formats, files, out)
+    names = [f"{file.stem}.{kind}" for file in files]
+    endings = [f".{one}" for one in FORMATS if one != "text"]
+    places = {} if out is None else dict(zip(files, output_places(out, names, endings), strict=True))
     make = render(system)
     unreadable: list[DataError] = []
     pace = Pace()
@@ -131,7 +134,7 @@ def write_timed(
             sys.stdout.write(text)
             sys.stdout.flush()
             continue
-        with replaced_file(out / f"{file.stem}.{kind}") as temporary:
+        with replaced_file(places[file]) as temporary:
             temporary.write_text(text, encoding="utf-8")
     pace.report()
     if unreadable:

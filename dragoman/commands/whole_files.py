@@ -9,7 +9,7 @@ from typing import Protocol
 
 from dragoman.commands.endings import warn
 from dragoman.commands.glossary_search import with_glossary
-from dragoman.commands.input_files import report_cut
+from dragoman.commands.input_files import output_places, report_cut
 from dragoman.commands.json_files import JsonFile
 from dragoman.commands.markdown_files import MarkdownFile
 from dragoman.commands.marked_text import Work
@@ -71,7 +71,7 @@ def translate_files(
         system: a translator of text.
         inputs: files of :data:`FORMS`.
         languages: of the files and of the output; None for the system's only one.
-        out: a file for one input, with the same ending; else a folder, in which files keep their names.
+        out: a file for one input, with the same ending; or a folder, in which files keep their names.
         search: how.
         glossary: a file of terms that the translation has (dragoman/commands/glossary.py).
         models: how many sentences at a time.
@@ -89,10 +89,7 @@ def translate_files(
     names = {path.name for path in inputs}
     if len(names) < len(inputs):
         raise UsageError("--out: two files have the same name")
-    if out is not None and len(inputs) == 1 and out.suffix.lower() == inputs[0].suffix.lower():
-        places = [out]
-    else:
-        places = [] if out is None else [out / path.name for path in inputs]
+    places = [] if out is None else output_places(out, [path.name for path in inputs], FORMS)
     if {place.resolve() for place in places} & {path.resolve() for path in inputs}:
         raise UsageError(f"--out {out}: would replace a file that is read")
     chosen = with_glossary(search_for(search, tokenizer=system.output.tokenizer), glossary, system, languages)

@@ -69,6 +69,10 @@ def evaluate_talks(
             codes = {side: row[side] for side in ("source_language", "target_language")}
             with workspace.autocast():
                 [segments] = system.timed([file], search=search, batch_size=batch_size, **division, **codes)
+            if cut := sum(segment.cut for segment in segments):  # of segments: which lines end so, nobody knows
+                workspace.log.warning(
+                    "%s: %d of %d segments are cut off at the maximum length", file, cut, len(segments)
+                )
             for test in tests:
                 whole = joined((segment.texts[test.text] for segment in segments), test.language)
                 lines = [test.outputs.references[0][number] or "" for number in talks[file]]

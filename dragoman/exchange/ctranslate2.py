@@ -130,13 +130,14 @@ def specify(system: System, positions: int) -> Any:
     """Return CTranslate2's specification of a text translator, with its weights.
 
     Raises:
-        UsageError: naming the part of the system that CTranslate2 has no place for.
+        UsageError: naming the part of the system that CTranslate2 has no place for; or if it is not installed.
     """
-    from ctranslate2.specs import transformer_spec
-
     model, inputs = system.model, list(system.inputs)
     if type(system) is not System or type(model) is not Translator or inputs != ["source"]:
         raise _refused(f"the system ({type(system).__name__} of a {type(model).__name__} that reads {inputs})")
+    library()
+    from ctranslate2.specs import transformer_spec
+
     source, target = model.embeddings["source"], model.target_embedding
     encoder = transformer_spec.TransformerEncoderSpec(**_shape(model.encoder, source))
     decoder = transformer_spec.TransformerDecoderSpec(**_shape(model.decoder, target))

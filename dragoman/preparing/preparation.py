@@ -312,7 +312,7 @@ class Split:
 
     def _error(self, what: str, count: int) -> DataError:
         name = "/".join(part for part in (self.corpus.name, self.corpus.folder, self.split) if part)
-        named = "; ".join(self.report.examples)
+        named = "; ".join(self.report.examples or map(str, self.corpus.inputs(self.split)[:NAMED]))
         more = "; ..." if self.report.left_out > len(self.report.examples) else ""
         return DataError(f"{name}: {count} of {self.seen} rows {what}{named and ': '}{named}{more}")
 

@@ -43,6 +43,7 @@ from dragoman.shared.errors import DataError
 from dragoman.shared.evaluation.counts import SPOKEN, Counts, Metric, form_of, rate
 from dragoman.shared.evaluation.meteor import MeteorMetric
 from dragoman.shared.evaluation.task_metrics import AnswerMetric, LabelMetric, RougeMetric
+from dragoman.shared.recipe.tree import nearest
 from dragoman.shared.text import languages
 from dragoman.shared.text.case import base
 from dragoman.shared.text.piece_file import composed, read_piece_file
@@ -209,7 +210,7 @@ def unknown(metric: str) -> str:
     """Return what to say of a metric that is not among ``METRICS``."""
     if metric.lower().startswith("comet"):
         return f"{metric} is a trained model, which this does not load: use `dragoman score --comet FOLDER`"
-    return f"unknown metric {metric!r}; known are {', '.join(METRICS)}"
+    return f"unknown metric {metric!r}{nearest(metric.lower(), METRICS)}; known are {', '.join(METRICS)}"
 
 
 #: Made of a name, sets of references (a line for each sentence, None where one has fewer), and their language.

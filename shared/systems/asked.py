@@ -1,17 +1,18 @@
-"""The keywords of a call that translates: those of the system, and the numbers of its search."""
+"""A call that translates: its inputs, its keywords (those of the system), and the numbers of its search."""
 
 from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypedDict
 
-from dragoman.shared.errors import DataError, UsageError, check_number
+from dragoman.shared.errors import DataError, UsageError, check_number, shortened
 from dragoman.shared.recipe.tree import nearest
 from dragoman.shared.search.search import AnySearch
 from dragoman.shared.sound.segmentation import Segmenter
 from dragoman.shared.sound.speech_activity import SpeechDetector
+from dragoman.shared.systems.inputs import Input
 
 
 class TranslationOptions(TypedDict, total=False):
@@ -81,6 +82,17 @@ def asked_search(
     except ValueError as error:
         raise UsageError(str(error)) from error
     return made
+
+
+def listed(inputs: Any) -> list[Input]:
+    """Return inputs as a list, which can be gone through twice, as an open file or a generator cannot.
+
+    Raises:
+        UsageError: for one input alone, and for what is none.
+    """
+    if isinstance(inputs, Input) or not isinstance(inputs, Iterable):
+        raise UsageError(f"give a list of inputs, not {shortened(repr(inputs))} alone")
+    return list(inputs)
 
 
 def check_best_alone(call: str, options: Mapping[str, Any]) -> None:

@@ -79,7 +79,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     """
     path = folder / CONFIG
     if not path.is_file():
-        raise DataError(f"{folder}: not a model folder (it has no {CONFIG})")
+        lack = f"it has no {CONFIG}" if folder.exists() else "nothing is there"
+        raise DataError(f"{folder}: not a model folder ({lack})")
     try:
         config = from_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

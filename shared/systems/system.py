@@ -15,7 +15,7 @@ from torch import nn
 
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import Field, TextField
-from dragoman.shared.errors import DataError, UsageError, check_number, shortened
+from dragoman.shared.errors import DataError, UsageError, check_number
 from dragoman.shared.generator import Generator, Hypothesis
 from dragoman.shared.machine.memory import refuse_over
 from dragoman.shared.nn.symbols import CTC, OUTPUT
@@ -28,7 +28,7 @@ from dragoman.shared.search.search_bytes import check_beam, kept_outputs, search
 from dragoman.shared.sound.pauses import file_segments
 from dragoman.shared.sound.segmentation import Segmenter
 from dragoman.shared.sound.speech_activity import SpeechDetector, rows_without_speech, speech_detector, warn_of_silence
-from dragoman.shared.systems.asked import TranslationOptions, asked_search, check_best_alone
+from dragoman.shared.systems.asked import TranslationOptions, asked_search, check_best_alone, listed
 from dragoman.shared.systems.inputs import Input, chosen_languages, rows_of_inputs, sound_rows, text_row, warn_of_cut
 from dragoman.shared.systems.rows import RowTranslator, translate_shown
 from dragoman.shared.systems.sound_arrays import as_files
@@ -304,6 +304,7 @@ class System(RowTranslator):
         if isinstance(inputs, Input):
             return self.translate([inputs], beam=beam, batch_size=batch_size, **options)[0]
         check_best_alone("translate", options)
+        inputs = listed(inputs)
         hypotheses = self.hypotheses(inputs, beam=beam, batch_size=batch_size, **options)
         warn_of_cut([called for called, best in zip(inputs, hypotheses, strict=True) if best and best[0].cut])
         return [best[0].texts[self.output_name] if best else "" for best in hypotheses]
@@ -403,8 +404,7 @@ class System(RowTranslator):
             progress: called with the number of segments that are done and that of all.
             **numbers: others of the usual search, if no other is given: ``length_penalty``.
         """
-        if isinstance(inputs, Input):
-            raise UsageError(f"give a list of inputs, not {shortened(repr(inputs))} alone")
+        inputs = listed(inputs)
         search = asked_search(self.default_search(), search, {"beam": beam, "n_best": n_best, **numbers}, System.parts)
         check_number("batch_size", batch_size, least=1)
         if not self.inputs:

@@ -19,6 +19,8 @@ from dragoman.st.corpora.json_lines import read_json_lines
 Cells = dict[str, Any]
 #: Is given the names of columns and the line that has them, and raises a DataError if they cannot be used.
 Check = Callable[[list[str], int], None]
+#: What csv says at the end of a file, however long ago the quote was.
+_CUT = "unexpected end of data"
 _BREAKS = re.compile(r"\s*[\r\n]+\s*")
 
 
@@ -58,7 +60,8 @@ def _read_csv(path: Path, check: Check) -> Iterator[tuple[int, Cells | Unusable]
         except StopIteration:
             return
         except csv.Error as error:
-            yield line, Unusable(str(error), path, line)
+            no_end = ": a quote that opens in this row is not closed" * (str(error) == _CUT)
+            yield line, Unusable(f"{error}{no_end}", path, line)
             continue
         if cells and len(cells) != len(header):
             reason = f"{len(cells)} cells where the header has {len(header)} ({cells[0][:60]!r}, ...)"

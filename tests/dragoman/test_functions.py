@@ -1,7 +1,7 @@
 """Python says what the command says: loading, translating, running, evaluating."""
 
 import json
-import sys
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,6 +27,18 @@ def test_a_model_translates():
     assert [len(found) for found in searched] == [2] * 4 and model.hypotheses(sources, beam=3, n_best=2) == searched
     texts = f"texts={{'translation': {best[0]!r}}}"
     assert repr(searched[0][0]) == f"Hypothesis(score={searched[0][0].score!r}, {texts}, cut=False)"
+
+
+def test_inputs_may_come_from_whatever_can_be_gone_through_once(tmp_path):
+    model = dragoman.load(MODEL, device="cpu")
+    (tmp_path / "news.txt").write_text("one two\nthree four\n")
+    found = model.translate(["one two", "three four"])
+    assert len({*found}) == 2 and model.translate(text for text in ("one two", "three four")) == found
+    with open(tmp_path / "news.txt") as file:
+        assert model.translate(file) == found
+    assert [best.texts["translation"] for best, *_ in model.hypotheses(iter(["one two", "three four"]))] == found
+    for call in (model.translate, model.hypotheses):
+        refuses(dragoman.UsageError, "give a list of inputs, not None alone", call, None)
 
 
 def test_a_checkpoint_is_imported_and_repetition_banned(tmp_path):
@@ -61,6 +73,9 @@ def test_a_manifest_is_evaluated(tables):
     prepare(Tsv(root=str(tables), source_language="en", target_language="de"), tables / "manifests", workers=1)
     evaluation = dragoman.evaluate(MODEL, tables / "manifests" / "test.arrow", metrics=["chrf"], device="cpu")
     [score] = evaluation.scores
+    manifest = tables / "manifests" / "test.arrow"
+    model = dragoman.load(MODEL, device="cpu")
+    assert dragoman.evaluate(model, manifest, metrics="chrf").scores == [score]  # one name is no list of letters
     told = str(evaluation).splitlines()
     assert told == ["translation (de): 6 rows", f"chrf 100.00 (6 lines, {score.signature})"]
     assert repr(evaluation) == str(evaluation)
@@ -86,7 +101,7 @@ def test_a_recipe_runs(tables, monkeypatch):
 
 
 def test_what_is_asked_reaches_what_loads_and_runs(monkeypatch):
-    functions = sys.modules["dragoman.functions"]
+    functions = import_module("dragoman.functions")
     asked = []
     monkeypatch.setattr(functions, "load_combined", lambda *given, **how: asked.append((given, how)))
     dragoman.load("a", device="cpu")

@@ -80,7 +80,8 @@ def test_words_of_an_output_are_counted():
         ("one\teins\n\n \tzwei\n", r"line 3: the source is empty: '  -> zwei'"),
         ("one\t\n", r"line 1: the target is empty: 'one -> '"),
         ("one\teins\ntwo\tzwei\none\tein\n", r"line 3: 'one' is 'ein' here, and 'eins' at .*line 1"),
-        ("en\tde\n\n", r"terms.tsv: has no terms"),
+        ("en\tde\n\n", r"terms.tsv: has no terms below its first line, which says that they are for en-de$"),
+        ("\n", r"terms.tsv: has no terms$"),
     ],
 )
 def test_a_file_that_is_none_is_refused(tmp_path, content, message):
@@ -132,7 +133,8 @@ def test_a_header_says_the_direction(dragoman, terms):
     _, output, _ = dragoman(*asked, terms("en\tde\none\tzwei neun\n"), text="one two\n")
     assert "zwei neun" in output
     code, _, messages = dragoman(*asked, terms("en\tfr\none\tzwei neun\n"), text="one two\n")
-    assert code == 2 and "terms.tsv: is for en-fr, and this is en-de" in messages
+    assert code == 2 and "terms.tsv: is for en-fr, as its first line says, and this is en-de" in messages
+    assert [one.source for one in Glossary.read(terms("so\tso\n")).terms] == ["so"]  # no direction, but a word
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,15 @@ def test_comet_is_found_in_another_command(dragoman, tmp_path):
     assert code == 2 and "use `dragoman score --comet FOLDER`" in messages
 
 
+def test_names_in_a_list_may_have_spaces_and_a_misspelt_one_is_told(dragoman, tmp_path):
+    (tmp_path / "text").write_bytes(TEXT)
+    asked = ["score", tmp_path / "text", tmp_path / "text", "--language", "en", "--metrics"]
+    code, output, _ = dragoman(*asked, " bleu, chrf ,ter")
+    assert code == 0 and [line.split("\t")[1] for line in output.splitlines()] == ["bleu", "chrf", "ter"]
+    assert "unknown metric 'BLEU' (did you mean 'bleu'?); known are bleu, " in dragoman(*asked, "BLEU")[2]
+    assert "unknown metric 'rouge-l' (did you mean 'rougeL'?)" in dragoman(*asked, "bleu, rouge-l")[2]
+
+
 def test_a_mark_inside_a_file_is_kept(tmp_path):
     (tmp_path / "text").write_bytes(b"one\n\xef\xbb\xbftwo\n")
     assert list(lines([tmp_path / "text", tmp_path / "text"])) == ["one", "\ufefftwo"] * 2

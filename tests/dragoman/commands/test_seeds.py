@@ -68,6 +68,16 @@ def test_mean_and_spread(recipes, tmp_path, capsys):
         run_seeds(str(good), ["--share", "0.3"], seeds=[1])
 
 
+def test_results_of_debugging_are_in_a_folder_of_their_own(recipes, tmp_path, capsys):
+    good, poor, _ = recipes
+    assert run_seeds(str(good), ["--debug"], seeds=[1, 2])
+    assert run_seeds(str(good), ["--debug"], seeds=[1, 2], against=str(poor))
+    assert run_curve(str(good), ["--debug"], over="share=0.2,0.3", seeds=[1, 2])
+    tables = {path.parent.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("RESULTS.md")}
+    assert {"runs/good-debug", "runs-debug"} <= tables and not {"runs", "runs/good"} & tables
+    assert "results.jsonl" not in {path.name for path in (tmp_path / "runs" / "good").iterdir()}
+
+
 def test_tests_in_several_directions_are_a_table_of_sources_by_targets(recipes, tmp_path, capsys):
     good, _, _ = recipes
     assert run_seeds(str(good), ["--splits", "[de-en/test, en-de/test, de-fr/test]"], seeds=[1, 2])

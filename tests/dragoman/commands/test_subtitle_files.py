@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,15 @@ def test_a_block_without_words_goes_and_the_one_before_is_shown_as_long(tmp_path
         (1000, 5000, "Nie."),
         (5100, 6000, "- Wer?\n- Ich."),
     ]
+
+
+def test_a_block_is_not_shown_through_a_pause_nor_for_one_without_text(tmp_path: Path) -> None:
+    blocks = ["1 --> 2\nHello.", "2 --> 3\n<i></i>", "30 --> 32\nUh.", "40 --> 41\nBye."]
+    text = "".join(re.sub(r"(\d+) --> (\d+)", r"1\n00:00:\1,000 --> 00:00:\2,000", one) + "\n\n" for one in blocks)
+    file = made(tmp_path, text)
+    new = pysubs2.SSAFile.from_string(file.written(["Hallo.", "", "Tschüss."], "de"))
+    shown = [(one.start // 1000, one.end // 1000, one.plaintext) for one in new]
+    assert shown == [(1, 2, "Hallo."), (40, 41, "Tschüss.")]
 
 
 def test_words_are_divided_as_the_sentence_is_and_behind_a_sign_if_one_is_near() -> None:

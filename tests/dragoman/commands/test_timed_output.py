@@ -149,6 +149,23 @@ def test_each_file_has_its_own_in_a_folder_and_a_broken_one_is_named(dragoman, s
     assert code == 2 and "3 files cannot share one srt: give a folder for theirs as --out" in messages
 
 
+def test_the_file_of_one_recording_may_be_named(dragoman, speech_model, talk, tmp_path):
+    made = {}
+    for command in ("subtitle", "translate"):
+        out = tmp_path / command / "a.SRT"
+        code, output, _ = dragoman(command, speech_model, talk, "--format", "srt", "--out", out, *OPTIONS)
+        assert (code, output) == (0, "")
+        made[command] = out.read_text()
+    assert made["translate"] == dragoman("translate", speech_model, talk, "--format", "srt", *OPTIONS)[1]
+    assert made["subtitle"].startswith("1\n00:00:0")
+    (tmp_path / "b.srt").mkdir()  # a folder stays one
+    assert dragoman("subtitle", speech_model, talk, "--out", tmp_path / "b.srt", *OPTIONS)[0] == 0
+    assert (tmp_path / "b.srt" / "talk.srt").read_text() == made["subtitle"]
+    code, _, messages = dragoman("subtitle", speech_model, talk, "--out", tmp_path / "c.vtt", *OPTIONS)
+    assert code == 2 and "c.vtt: the output is of the form .srt, not .vtt" in messages
+    assert not (tmp_path / "c.vtt").exists()
+
+
 def test_subtitles_keep_the_limits_that_were_given(dragoman, speech_model, talk):
     options = [*OPTIONS, "--line-length", "4", "--lines", "1", "--characters-per-second", "1000", "--shortest", "0"]
     code, output, messages = dragoman("subtitle", speech_model, talk, *options)
@@ -284,6 +301,8 @@ def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_m
     limits = ["--maximum-length-extra", "6", "--device", "cpu"]
     code, output, messages = dragoman("evaluate", speech_model, manifest.path, "--talks", "--metrics", "chrf", *limits)
     assert code == 0 and "\tchrf\t" in output and "\t4 lines\t" in output, messages
+    assert f"{talk}: 1 of 1 segments are cut off at the maximum length" in messages
+    assert f"{manifest.path}: 50.0% of the outputs are empty" in messages  # a word for two lines
     code, _, messages = dragoman("evaluate", speech_model, manifest.path, "--talks", "--out", tmp_path / "out")
     assert code == 2 and "--talks translates whole recordings" in messages
     code, _, messages = dragoman("evaluate", speech_model, manifest.path, "--maximum-seconds", "5")

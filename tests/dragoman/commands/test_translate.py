@@ -46,6 +46,7 @@ def test_a_beam_is_reranked_by_a_model(dragoman):
     ("options", "message"),
     [
         (["--samples", "3"], "--samples 3 needs --sample"),
+        (["--n-best", "3", "--beam", "2"], "error: --n-best 3 is more than --beam 2 finds"),
         (["--mbr", "comet"], "--mbr comet: neither chrf, chrf++, bleu nor a folder of COMET, with hparams.yaml"),
         (["--mbr", "chrf", "--beam", "1"], "--mbr chooses among several hypotheses: give --samples, or"),
         (["--mbr", "chrf", "--rerank", str(GOLDEN)], "--mbr and --rerank do not go together"),

@@ -69,6 +69,9 @@ def test_what_does_not_fit_together_is_refused(dragoman, film, tmp_path):
     assert not (tmp_path / "de").exists()
     refused("would replace a file that is read", film, "--out", film)
     refused("--split does not apply to files of subtitles, JSON and Markdown", film, "--split")
+    refused("film.vtt: the output is of the form .srt, not .vtt", film, "--out", tmp_path / "film.vtt")
+    refused("de.srt: 2 files cannot be written as one", film, tmp_path / "bad.srt", "--out", tmp_path / "de.srt")
+    assert not (tmp_path / "film.vtt").exists() and not (tmp_path / "de.srt").exists()
     refused("without --n-best", film, "--n-best", "2")
     refused("--out is for subtitles", tmp_path / "news.txt", "--out", tmp_path / "de")
     assert film.read_text(encoding="utf-8") == FILM

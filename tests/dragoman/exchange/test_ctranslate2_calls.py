@@ -94,6 +94,13 @@ def test_a_plain_text_translator_is_specified_and_no_other_system(stand_in):
         specify(spoken, 8)
 
 
+def test_without_the_library_nothing_is_exported(dragoman, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)  # as if it were not installed
+    code, output, messages = dragoman("export", GOLDEN, "--out", tmp_path / "exported")
+    assert (code, output) == (2, "") and not (tmp_path / "exported").exists()
+    assert messages == "dragoman: error: CTranslate2 is not installed: pip install 'dragoman[export]'\n"
+
+
 @pytest.mark.parametrize("pre_norm", [True, False])
 @pytest.mark.parametrize("norm", [True, False])
 def test_the_shape_of_a_stack_is_told(pre_norm, norm, stand_in):

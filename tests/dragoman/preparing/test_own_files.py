@@ -160,3 +160,12 @@ def test_tables_of_speech_may_be_of_each_layout(tmp_path, layout, packed):
         (f"{tmp_path}/{file}", text) for file, text in rows
     ]
     assert [row["duration"] for row in found] == [0.5] * 3
+
+
+def test_a_quote_without_an_end_is_named_where_it_opens(tmp_path):
+    (tmp_path / "train.csv").write_text('en,de\none,eins\n"two,zwei\nthree,drei\n')
+    rows = list(Tsv(root=tmp_path, source_language="en", target_language="de").rows("train"))
+    assert rows[0]["source_text"] == "one" and len(rows) == 2
+    assert str(rows[1]).endswith(
+        "train.csv, line 3: unexpected end of data: a quote that opens in this row is not closed"
+    )

@@ -126,7 +126,7 @@ BAD = {
     "no segments": (TALKS, empty("train.yaml"), ["train.yaml: a list of segments is expected, but the file is empty"]),
     "10 MB line": (TEXTS, replace("train.de", b"Zwei", LONG), ["train.de, line 2", "10,000,001 characters"]),
     "not UTF-8": (TEXTS, replace("train.de", b"Zwei", b"Zw\xe4i"), ["train.de, line 2", "byte 0xe4", "Zw\\udce4i"]),
-    "no lines": (TEXTS, empty("train.en", "train.de"), ["moses/en-de/train: 0 of 0 rows are left"]),
+    "no lines": (TEXTS, empty("train.en", "train.de"), ["moses/en-de/train: 0 of 0 rows are left: ", "train.en"]),
 }
 
 

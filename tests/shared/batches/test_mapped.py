@@ -123,7 +123,7 @@ def test_processes_that_share_a_folder_compute_once_what_each_would(
     )
     table = loaders[0].streams[0].table
     assert not table.lengths.flags.writeable and type(table.lengths) is np.ndarray
-    sent = pickle.loads(pickle.dumps(loaders[0].plan(2)[0]))
+    sent = pickle.loads(pickle.dumps(loaders[0].plan(2).step(0)))
     assert type(sent.rows) is np.ndarray and sent.rows.flags.owndata
     assert not list((tmp_path / "plans").rglob(".*"))
 

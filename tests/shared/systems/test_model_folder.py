@@ -102,7 +102,7 @@ def test_settings_that_describe_one(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert module.read_config(tmp_path) == config
     complaint = refusal(DataError, module.read_config, tmp_path / "none")
-    assert complaint == f"{tmp_path}/none: not a model folder (it has no config.json)"
+    assert complaint == f"{tmp_path}/none: not a model folder (nothing is there)"
 
 
 def test_what_cannot_be_built_names_the_file(tmp_path):
