@@ -11,7 +11,7 @@ import pytest
 import sacrebleu
 import soundfile
 
-from dragoman import BeamSearch, DataError, Hypothesis, Manifest, System, UsageError
+from dragoman import BeamSearch, DataError, Hypothesis, Manifest, Rules, System, UsageError
 from dragoman.commands.runs import tests_of as outputs_of
 from dragoman.shared import described
 from dragoman.shared.batches.stream import Budget
@@ -235,6 +235,23 @@ def test_two_texts_of_one_pass_are_scored_each_against_its_own_column(tmp_path, 
     assert [one.outputs.hypotheses for one in tested.values()] == [translated, heard]
     with pytest.raises(UsageError, match="writes transcript and translation, not 'summary'"):
         evaluate.TestSet(system, Manifest.open(tmp_path / "en-de" / "test.arrow"), ["bleu"], "summary")
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_outputs_after_two_updates_set_off_no_alarm(debug, tmp_path, caplog):
+    row = {"source_text": "one two", "source_language": "en", "target_text": "zwei eins", "target_language": "de"}
+    Manifest.write(tmp_path / "en-de" / "test.arrow", [row | {"id": "a"}, row | {"id": "b"}])
+    workspace = Workspace(output=tmp_path / "run", device="cpu", phase="evaluate", workers=0, debug=debug)
+    phase = Evaluate(
+        model=str(small.GOLDEN),
+        manifests=[str(tmp_path / "en-de" / "test.arrow")],
+        metrics=["bleu"],
+        search=BeamSearch(rules=Rules(maximum_length_extra=1)),
+        budget=Budget(rows=2),
+    )
+    with workspace.locked():
+        phase.run(workspace)
+    assert debug is not any("100.0% of the outputs are cut off" in message for message in caplog.messages)
 
 
 @pytest.mark.parametrize(("silent", "main", "warned"), [(0, True, 0), (2, False, 0), (2, True, 1), (0, False, 0)])
