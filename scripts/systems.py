@@ -296,17 +296,18 @@ def overview(systems: Sequence[System], lines: Sequence[Line]) -> str:
             "file": f"`{system.home}`",
             "recipes": ", ".join(f"`{name}`" for name in names),
         }
-        rows.append(row | {ground: verdict(ground, names, lines) for ground in GROUNDS})
+        rows.append(row | {ground: verdict(ground, names, lines, shown(system, lines)) for ground in GROUNDS})
     headings = {"system": "", "paper": "paper", "file": "file", "recipes": "recipes"}
     return markdown(rows, headings | {"almanac": "Almanac", "help": "the help"})
 
 
-def verdict(ground: str, names: Iterable[str], lines: Sequence[Line]) -> str:
+def verdict(ground: str, names: Iterable[str], lines: Sequence[Line], figures: Sequence[Line]) -> str:
     """Return whether recipes of a ground show their method: of the first with a control, the first figure beside it."""
     effects = [effect(name, lines) for name in names if name.startswith(f"{ground}/")]
     told = re.search(r": (\S+) (\S+)", next((found for found in effects if ": " in found), ""))
     if told is None:
-        return "no control" if {*effects} - {"not measured"} else "not measured" if effects else ""
+        there = any(line["recipe"].startswith(f"{ground}/") for line in figures)
+        return "no control" if there else "not measured" if effects else ""
     return f"{VERDICTS[told[2]]} ({told[1]})"
 
 

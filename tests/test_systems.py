@@ -92,12 +92,13 @@ def test_evidence_has_what_was_compared_and_each_recipe_alone():
         ([LINES[0] | {"de-en/test": "1.0, -0.2 n.s.", "against": "none"}], "not significant (-0.2)"),
         ([LINES[0] | {"de-en/test": "1.0, -3.0 worse", "against": "almanac/b"}], "contradicts (-3.0)"),
         ([{"recipe": "almanac/a", "metric": "bleu", "de-en/test": "1.0"}], "no control"),
+        ([{"recipe": "almanac/a (found)", "metric": "found", "de-en": "41.6"}], "no control"),
         ([], "not measured"),
     ],
 )
 def test_a_verdict_is_that_against_the_control_that_lacks_the_method(lines, told):
-    assert systems.verdict("almanac", ["almanac/a"], lines) == told
-    assert systems.verdict("help", ["almanac/a"], lines) == ""
+    assert systems.verdict("almanac", ["almanac/a"], lines, lines) == told
+    assert systems.verdict("help", ["almanac/a"], lines, lines) == ""
 
 
 def test_a_reason_stands_behind_the_figures():
