@@ -49,6 +49,14 @@ def _own_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _no_request_to_stop() -> None:
+    """Forget that a test asked this process to stop: a server in the next one would take it for its own end."""
+    stopping = sys.modules.get("dragoman.shared.machine.stopping")
+    if stopping is not None:
+        stopping.noticed.clear()
+
+
+@pytest.fixture(autouse=True)
 def _log_of_its_own() -> None:
     """Take back what commands of earlier tests did: they send the log to the terminal, past ``caplog``."""
     log = logging.getLogger("dragoman")

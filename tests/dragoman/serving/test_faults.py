@@ -74,6 +74,15 @@ def answered(client):
     return answer.status, json.load(answer)
 
 
+def read_until(client, words):
+    """Read an answer up to some words, which have to come."""
+    stream = b""
+    while words not in stream:
+        more = client.recv(65536)
+        assert more, f"the server closed after {stream!r}"
+        stream += more
+
+
 def everything(client):
     """All that comes until the server closes."""
     found = b""
@@ -266,9 +275,7 @@ def test_who_vanishes_while_an_answer_streams_is_not_worked_for(running, held, l
     with clean(running, upload_seconds=80.0, upload_megabytes=3.0, **ALONE) as (server, web):
         held.free = 2
         client = connected(server.address, upload(70.0, stream="true"))
-        stream = b""
-        while b"transcript.text.segment" not in stream:
-            stream += client.recv(65536)
+        read_until(client, b"transcript.text.segment")
         assert held.begun.wait(LONG) and figure(web, r'waiting_rows\{model="talks"\}') > 0
         leave(client)
         settled(lambda: figure(web, r'waiting_rows\{model="talks"\}') == 0)
@@ -294,9 +301,7 @@ def test_a_reader_who_vanishes_leaves_his_place(running, leave):
         path = f"{session['room']['address']}/events?track=de"
         for _ in range(2):
             client = connected(server.address, f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
-            stream = b""
-            while b"event: text" not in stream:
-                stream += client.recv(65536)
+            read_until(client, b"event: text")
             assert web.get(path).status_code == 429
             leave(client)
             settled(lambda: figure(web, r'connected\{kind="readers"\}') == 0)
