@@ -301,7 +301,8 @@ def _amounts(*recipes: Recipe) -> dict[str, tuple[str, ...]]:
     for last in (_trainings(recipe)[-1] for recipe in recipes if _trainings(recipe)):
         weights = [next(_values(stream, ["weight"]), 1.0) for stream in last["streams"]]
         batches = last["updates"] * last.get("grad_accumulation_factor", 1) * weights[0] / sum(weights)
-        layers = sum(number or 0 for number in _values(last.get("objective"), ["layers"]))
+        counted = _values(last.get("objective"), ["layers"])  # convolutions list theirs
+        layers = sum(number for number in counted if isinstance(number, int))
         found.append({"batches of the first stream": f"{batches:,.0f}", "layers": f"{layers}"})
     return {what: tuple(amounts[what] for amounts in found) for what in found[0]} if len(found) == len(recipes) else {}
 

@@ -235,7 +235,7 @@ def main(monkeypatch):
         (["evaluate", "missing", "x.arrow"], 1, "missing"),
         (["score", "missing", "missing", "--language", "de"], 1, "missing"),
         (["prepare", "covost2", "--root", "x", "--out", "m"], 2, "needs --source-language"),
-        (["translate", "missing", "--beam", "2", "--n-best", "3"], 2, "n_best"),
+        (["translate", "missing", "--beam", "2", "--n-best", "3"], 2, "--n-best 3 is more than --beam 2"),
         (["translate", "missing", "--device", "gpu"], 2, "gpu"),
         (["evaluate", "missing", "x.arrow", "--metrics", "blue"], 2, "known are bleu, "),
         (["results", "--into", "missing"], 1, "missing: has no results.jsonl"),

@@ -189,6 +189,7 @@ def test_a_failed_seed_is_reported_and_others_go_on(recipes, tmp_path, capsys):
         ("--batch 6", "batches differ"),
         ("--phases.evaluate.streams '[{}, {weight: 4.0}]'", "batches of the first stream: 10 and 2"),
         ("--phases.evaluate.objective '{encoder: {layers: 4}, below: [{layers: 2}]}'", "layers: 0 and 6"),
+        ("--phases.evaluate.objective '{encoder: {layers: 4}, convolutions: {layers: [8, 16]}}'", "layers: 0 and 4"),
     ],
 )
 def test_unequal_arms_are_warned_of(recipes, capsys, own, said):

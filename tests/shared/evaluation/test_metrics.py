@@ -207,7 +207,7 @@ def test_metrics_that_there_are_not() -> None:
             f"{name} is a trained model, which this does not load: use `dragoman score --comet FOLDER`"
         )
     assert unknown("blue") == (
-        "unknown metric 'blue'; known are bleu, bleu_lc, bleu_bare, spbleu, chrf, chrf++, ter, "
+        "unknown metric 'blue' (did you mean 'bleu'?); known are bleu, bleu_lc, bleu_bare, spbleu, chrf, chrf++, ter, "
         "wer, cer, wer_raw, cer_raw, accuracy, entity_f1, exact_match, answer_f1, exact_match_local, answer_f1_local, "
         "rouge1, rouge2, rougeL, rougeLsum, meteor"
     )
