@@ -36,7 +36,8 @@ GPU_TEST_DEVICE = os.environ.get("DRAGOMAN_TEST_DEVICE", "cuda")
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return how many tests run side by side: one more than processors, since many wait for a process or a deadline."""
-    return len(os.sched_getaffinity(0)) + 1
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return own + 1
 
 
 @pytest.fixture(autouse=True)
