@@ -112,7 +112,7 @@ class Loader:
             folder = None if self.mapped_in is None else self.mapped_in / f"epoch-{epoch}"
             plan = Plan(self.streams, seed=self.seed, epoch=epoch, world=self.planned, even=even, folder=folder)
             self._plan = (epoch, plan)
-            if self.mapped_in is not None:  # other processes may be an epoch behind, but no more
+            if self.mapped_in is not None and self._rank == 0:  # others may be an epoch behind, but no more
                 discard_folder(self.mapped_in / f"epoch-{epoch - 2}")
         return self._plan[1]
 
