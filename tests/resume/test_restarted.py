@@ -15,7 +15,7 @@ UNTIL = ["--until", "fit"]
 
 @pytest.fixture(scope="module")
 def two(runs):
-    """What two processes leave of a training that nothing has happened to."""
+    """The files that a training by two processes leaves if nothing disturbs it."""
     result = runs.start_two("two-trained", options=UNTIL)
     assert result.returncode == 0, result.stderr
     return runs.content("two-trained")
