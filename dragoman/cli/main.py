@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 something is wrong with the data or the run (or it was sto
 
 from __future__ import annotations
 
+import inspect
 import io
 import logging
 import os
@@ -407,6 +408,10 @@ def demo(
 
 for further in (reports, talks, models):
     app.add_typer(further)
+for each in (app, reports, talks, models):
+    for command in each.registered_commands:  # typer ends lines of help where those of the source end
+        paragraphs = inspect.cleandoc(command.callback.__doc__ or "").split("\n\n") if command.callback else []
+        command.help = "\n\n".join(" ".join(lines.split("\n")) for lines in paragraphs)
 
 
 def main() -> None:

@@ -75,10 +75,11 @@ def import_(
     r"""Convert a fairseq or Hugging Face checkpoint to a model folder, and report which tensors were loaded.
 
     fairseq: Transformers of all kinds for text, mRASP, mRASP2, mBART, mBART-50, BART, RoBERTa, XLM-R; for speech, S2T
-    Transformers, wav2vec, and wav2vec 2.0, XLSR and XLS-R, pre-trained or fine-tuned with CTC. Hugging Face: BERT,
-    RoBERTa, XLM-R, BART, mBART, mBART-50, M2M-100, NLLB, MarianMT; for speech, Speech2Text, wav2vec 2.0, XLSR, XLS-R
-    and HuBERT, pre-trained or fine-tuned with CTC. Neither fairseq nor transformers is needed, and no code in the files
-    is run; a Hub model is downloaded (pip install 'dragoman\[hf]'). See docs/from_fairseq.md and
+    Transformers, wav2vec, and wav2vec 2.0, XLSR and XLS-R, pre-trained or fine-tuned with CTC. Hugging Face: NLLB,
+    M2M-100, T5, MADLAD-400, MarianMT (OPUS-MT), FSMT, mBART, mBART-50, BART, BERT, RoBERTa, XLM-R; for speech,
+    Whisper, Speech2Text, and wav2vec 2.0, XLSR, XLS-R, HuBERT and w2v-BERT 2.0, pre-trained or fine-tuned with CTC.
+    For these neither fairseq nor transformers is needed; --engine transformers takes others. No code in the files is
+    run; a Hub model is downloaded (pip install 'dragoman\[hf]'). See docs/from_fairseq.md and
     docs/from_huggingface.md.
     """
     from dragoman.exchange.importing import import_model

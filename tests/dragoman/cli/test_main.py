@@ -279,6 +279,12 @@ def test_help_names_extras_in_full():
     assert "pip install 'dragoman[hf]'" in " ".join(shown.split())
 
 
+def test_lines_of_help_are_as_wide_as_the_terminal():
+    shown = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "80"}).stdout
+    (line,) = (line for line in shown.splitlines() if "--phases.asr null" in line)
+    assert "trains from scratch" in line  # which begins a line of the docstring
+
+
 def test_threads_and_pages_are_asked_for_unless_somebody_has(main, monkeypatch):
     main()
     assert os.environ.pop("GOMP_SPINCOUNT") == "10000" and os.environ.pop("THP_MEM_ALLOC_ENABLE") == "1"
