@@ -218,7 +218,7 @@ def on_all(function: Callable[[], T], machine: Machine) -> T:
         result = function()
     except Exception as error:
         problem = error
-    problems = [said for said in gather(problem and one_line(problem), machine) if said is not None]
+    problems = [said for said in gather(None if problem is None else one_line(problem), machine) if said is not None]
     if problem is not None:
         raise problem
     if problems:
