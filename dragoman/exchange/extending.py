@@ -174,7 +174,7 @@ class Extension:
         """
         plain = map(self._pieces.plain, sentences)
         how: dict[str, Any] = {"kind": self._pieces.kind, "byte_fallback": False, "normalisation": "identity"}
-        content = trained_sentencepiece(plain, text, size=count + 1, **how)  # with the piece of the unknown
+        content = trained_sentencepiece(plain, text, size=count, unknown=False, **how)
         rows = [self.old.symbol(id) for id in range(self.old.size)]
         tag = languages.tag(self.language)
         symbols_there = {*rows, tag} - self._pieces.known  # which text that looks like one does not become

@@ -183,7 +183,7 @@ def written(kind: str, task: Task, codes: dict[str, str], parts: Sequence[Part])
             "start": round(segment.start, 3),
             "end": round(segment.end, 3),
             "text": segment.texts[task.text],
-            "tokens": part.hypotheses[0].tokens,
+            "tokens": segment.tokens,
             "avg_logprob": round(segment.score, 4),
         }
         | ({"source_language": part.row["source_language"]} if task.detects and not part.silent else {})

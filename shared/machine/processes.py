@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from dragoman.shared.errors import DataError
+from dragoman.shared.errors import DataError, one_line
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.machine.workspace import Phase, Workspace
 
@@ -204,6 +204,25 @@ def on_main(function: Callable[[], T], machine: Machine) -> T:
     if answer[0] is None:
         raise EndedElsewhere("process 0 of this run has ended; its message gives the reason")
     result: T = answer[0][0]
+    return result
+
+
+def on_all(function: Callable[[], T], machine: Machine) -> T:
+    """Call a function in every process; return its result once all have one.
+
+    Raises:
+        Exception: as the function; where it has failed in another process only, EndedElsewhere with that message.
+    """
+    problem: Exception | None = None
+    try:
+        result = function()
+    except Exception as error:
+        problem = error
+    problems = [said for said in gather(None if problem is None else one_line(problem), machine) if said is not None]
+    if problem is not None:
+        raise problem
+    if problems:
+        raise EndedElsewhere(problems[0])
     return result
 
 

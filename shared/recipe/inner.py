@@ -80,7 +80,7 @@ def few(inside: list[str], node: Node) -> list[str]:
 
 
 def _placed(node: Node, place: Node) -> Node:
-    return Node(node.value, node.tag, place.place, place.key, own=place.own)
+    return Node(node.value, node.tag, place.place, place.key, own=place.own, bare=place.bare)
 
 
 def arguments_of(phase: Node, build: Callable[[Node], Any]) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def without_groups(written: Node, resolved: Node, above: Above[Any]) -> Node:
         origins = dict((mapping.source or mapping).items())
         for key, node in mapping.value.items():
             origin = origins.get(key, node)
-            placed = Node(node.value, node.tag, origin.place, origin.key, own=not is_group)
+            placed = Node(node.value, node.tag, origin.place, origin.key, own=not is_group, bare=origin.bare)
             (shared if is_group else keys)[key] = placed
     while True:
         phase = Node(resolved.value | {"overrides": Node(dict(keys))}, resolved.tag, resolved.place, resolved.key)

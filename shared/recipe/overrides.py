@@ -11,6 +11,10 @@ from dragoman.shared.errors import UsageError
 from dragoman.shared.recipe.tree import COMMAND_LINE, Node
 
 
+class Bare(str):
+    """The value, true, of a key that stands on the command line without one."""
+
+
 def pairs(overrides: Mapping[str, Any] | Sequence[str]) -> Sequence[tuple[str, Any]]:
     """Read ``--key value``, ``--key=value`` and ``--switch``, in order."""
     if isinstance(overrides, Mapping):
@@ -23,7 +27,7 @@ def pairs(overrides: Mapping[str, Any] | Sequence[str]) -> Sequence[tuple[str, A
         if not word.startswith("--") or not key:
             raise UsageError(f"{COMMAND_LINE}: expected --key, not {word!r}")
         if not equals:
-            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else Bare("true")
         given_pairs.append((key, value))
     return given_pairs
 
@@ -59,6 +63,8 @@ def start_options(given: Sequence[tuple[str, Any]], *, inside: bool) -> Start:
     arm: Node | None = None
     trusts = False
     for key, value in given:
+        if key in ("arm", "run") and isinstance(value, Bare):
+            raise UsageError(f"{COMMAND_LINE}: --{key}: stands without a value: give it with --{key} NAME")
         if key == "arm":
             arm = value if isinstance(value, Node) else Node(str(value), place=COMMAND_LINE, key="--arm")
         elif inside:

@@ -45,7 +45,7 @@ from dragoman.shared.recipe.locations import (
     is_base,
     title,
 )  # fmt: skip
-from dragoman.shared.recipe.overrides import node_of, pairs, start_options
+from dragoman.shared.recipe.overrides import Bare, node_of, pairs, start_options
 from dragoman.shared.recipe.planned import PlannedPhase
 from dragoman.shared.recipe.reach import Reach
 from dragoman.shared.recipe.resolve import Resolver, override
@@ -133,8 +133,9 @@ class Recipe:
                 new, name_in_results = value, key
                 differs = override(root, key, value, of=shown)
             else:
-                new = parse_value(value, key) if isinstance(value, str) else node_of(value, key)
+                new = parse_value(str(value), key) if isinstance(value, str) else node_of(value, key)
                 new.own = new.own and not handed_on
+                new.bare = isinstance(value, Bare)
                 differs = override(root, key, new)
                 name_in_results = new.key
             if differs:

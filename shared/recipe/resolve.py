@@ -99,6 +99,9 @@ def override(root: Node, key: str, new: Node, *, of: str = "") -> bool:
         if last:
             new.key = new.key if of else new_key
             old = node.value.get(part) if isinstance(node.value, dict) else node.value[index]
+            switch = old is None or isinstance(old.value, bool) or old.value == "auto"  # of compile, True is one more
+            if new.bare and not switch:
+                new.refuse(f"stands without a value: give it with --{new.key} VALUE")
             differs = old is None or plain(old) != plain(new)
             node.value[index] = merge(old, new) if old is not None else new
             return differs

@@ -54,6 +54,7 @@ class Node:
         source: for a node whose references have been followed, the node as it was written.
         off: for a null, the phase that it switches off, if that runs another recipe.
         comment: what the file says about it, on one line.
+        bare: a key of the command line stands without a value, which is then True.
     """
 
     value: Any
@@ -64,6 +65,7 @@ class Node:
     source: Node | None = field(default=None, repr=False)
     off: Node | None = field(default=None, repr=False)
     comment: str = field(default="", repr=False)
+    bare: bool = field(default=False, repr=False)
 
     @property
     def where(self) -> str:

@@ -108,11 +108,12 @@ def _called(item: object) -> str:
 
 
 def warn_of_cut(inputs: Sequence[Input]) -> None:
-    """Warn of inputs whose outputs have all the tokens that the search allows: their ends are missing."""
-    for item in inputs:
+    """Warn, in one line, of inputs whose outputs have all the tokens that the search allows: their ends are missing."""
+    if inputs:
         logging.getLogger("dragoman").warning(
-            "%s: the output is cut off at the maximum length: give a search with Rules(maximum_length_extra=...)",
-            _called(item),
+            "%s: %s cut off at the maximum length: give a search with Rules(maximum_length_extra=...)",
+            ", ".join([*map(_called, inputs[:3]), *["..."] * (len(inputs) > 3)]),
+            "the output is" if len(inputs) == 1 else f"{len(inputs):,} outputs are",
         )
 
 

@@ -20,6 +20,7 @@ class TimedText:
         texts: by name, such as "translation"; empty if there was no speech.
         score: of the hypothesis.
         cut: whether the hypothesis has all the tokens that the search allows.
+        tokens: ids of its text.
     """
 
     start: float
@@ -27,6 +28,7 @@ class TimedText:
     texts: Mapping[str, str]
     score: float
     cut: bool = False
+    tokens: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Part:
         """The best hypothesis with its times."""
         best, start = self.hypotheses[0], self.row["start"]
         texts = {name: text.strip() for name, text in best.texts.items()}
-        return TimedText(start, start + self.row["duration"], texts, best.score, best.cut)
+        return TimedText(start, start + self.row["duration"], texts, best.score, best.cut, best.tokens)
 
 
 def whole(parts: Sequence[Part], sides: Mapping[str, str]) -> list[Hypothesis]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from dragoman.shared.errors import DataError
 from dragoman.shared.text.compressed import beside, opened, plain_name
-from dragoman.shared.text.quoting import PLAIN, Dialect
+from dragoman.shared.text.quoting import PLAIN, Dialect, csv_problem
 
 #: Bytes; a longer line is no text (that of a manifest has far less), and would fill the memory.
 LONGEST_LINE = 1 << 26
@@ -124,7 +124,7 @@ def read_table(
         except StopIteration:
             return
         except csv.Error as error:
-            yield reader.line_num, Unusable(str(error), path, reader.line_num)
+            yield reader.line_num, Unusable(csv_problem(error), path, reader.line_num)
             continue
         if cells and len(cells) != len(header):
             reason = f"{len(cells)} cells where the header has {len(header)} ({cells[0][:60]!r}, ...)"
@@ -146,7 +146,7 @@ def _header(path: Path, rows: Iterator[list[str]]) -> list[str]:
     try:
         return next(rows, [])
     except csv.Error as error:
-        raise DataError(f"{path}, line 1: {error}") from error
+        raise DataError(f"{path}, line 1: {csv_problem(error)}") from error
 
 
 def further_references(target: Path) -> list[Path]:

@@ -79,6 +79,7 @@ def trained_sentencepiece(
     coverage: float = 1.0,
     byte_fallback: bool = True,
     normalisation: str = NFC,
+    unknown: bool = True,
 ) -> bytes:
     """Train a SentencePiece model and return the content of its file; see :func:`train_sentencepiece`.
 
@@ -86,12 +87,14 @@ def trained_sentencepiece(
         texts: sentences.
         named: the file that errors name.
         kind: see there, as the following ones.
-        size: in which the unknown piece is counted.
+        size: of all pieces.
         coverage: of characters.
         byte_fallback: bytes for other characters.
         normalisation: of texts.
+        unknown: the unknown piece is counted in the size.
     """
-    check_training(kind=kind, size=size, coverage=coverage, byte_fallback=byte_fallback, normalisation=normalisation)
+    total = size + (not unknown)
+    check_training(kind=kind, size=total, coverage=coverage, byte_fallback=byte_fallback, normalisation=normalisation)
     sentences = [text for text in texts if text and not text.isspace()]
     if not sentences:
         raise DataError(f"{named}: there is no text to train a tokenizer on")
@@ -104,12 +107,12 @@ def trained_sentencepiece(
             sentences,
             normalisation,
             model_type=kind,
-            vocab_size=size,
+            vocab_size=total,
             character_coverage=coverage,
             byte_fallback=byte_fallback,
         )
     except RuntimeError as error:
-        raise DataError(f"{named}: {_training_problem(kind, size, error)}") from error
+        raise DataError(f"{named}: {_training_problem(kind, size, unknown, error)}") from error
 
 
 def _trained(sentences: list[str], rule: str, **options: Any) -> bytes:
@@ -135,12 +138,12 @@ def _trained(sentences: list[str], rule: str, **options: Any) -> bytes:
     return renamed(model.getvalue(), NFC) if rule == NFC else model.getvalue()
 
 
-def _training_problem(kind: str, size: int, error: Exception) -> str:
+def _training_problem(kind: str, size: int, unknown: bool, error: Exception) -> str:
     needed = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
     if needed:
         return (
             f"a {kind} tokenizer of {size} pieces has no room for the characters of the text: "
-            f"give a size above {needed[1]}, or a coverage below 1"
+            f"give a size above {int(needed[1]) - (not unknown)}, or a coverage below 1"
         )
     return f"cannot train a {kind} tokenizer of {size} pieces: {' '.join(str(error).split())}"
 

@@ -44,6 +44,13 @@ class Dialect(NamedTuple):
 PLAIN = Dialect()
 
 
+def csv_problem(error: csv.Error) -> str:
+    """Return what csv refuses; of a carriage return, what a user can do about it, and not what a programmer can."""
+    if "new-line character" in str(error):
+        return "a carriage return (\\r) within a line: end lines with \\n or \\r\\n, not as old Macs did"
+    return str(error)
+
+
 def dialect_of(path: Path, lines: Callable[[], Iterator[str]], *, escapes: bool) -> Dialect:
     """Return how a table was written, whose lines begin with a header; escapes: a backslash may be one, else none is.
 

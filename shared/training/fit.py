@@ -24,7 +24,7 @@ from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.stream import Stream
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.files import discard_folder, replaced_folder
-from dragoman.shared.machine.processes import activity, barrier, gather, join, on_main, wrap
+from dragoman.shared.machine.processes import activity, barrier, gather, join, on_all, on_main, wrap
 from dragoman.shared.machine.progress import progress_bar
 from dragoman.shared.machine.settings import prepare_process
 from dragoman.shared.machine.stopping import Interrupted, Stop
@@ -182,7 +182,8 @@ class Fit(Phase):
             self.validation.check(self.objective, self.streams)
         objective = self.objective.to(device)
         checkpoints = list_checkpoints(workspace.folder / "checkpoints")
-        training = checkpoints[-1].training(_share(workspace) if divides else (0, 1)) if checkpoints else None
+        share = _share(workspace) if divides else (0, 1)  # whose file of moments only one process may look at
+        training = on_all(lambda: checkpoints[-1].training(share), workspace) if checkpoints else None
         if training is None:
             self._initialise(workspace, objective)  # before adapters take the names of what they adapt
         optimizer = self.optimizer.build(objective)

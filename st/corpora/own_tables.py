@@ -13,7 +13,7 @@ from typing import Any
 
 from dragoman.shared.errors import DataError
 from dragoman.shared.text.lines import Unusable, read_header, read_lines, read_table
-from dragoman.shared.text.quoting import dialect_of
+from dragoman.shared.text.quoting import csv_problem, dialect_of
 from dragoman.st.corpora.json_lines import read_json_lines
 
 Cells = dict[str, Any]
@@ -51,7 +51,7 @@ def _read_csv(path: Path, check: Check) -> Iterator[tuple[int, Cells | Unusable]
     try:
         header = next(rows, [])
     except csv.Error as error:
-        raise DataError(f"{path}, line 1: {error}") from error
+        raise DataError(f"{path}, line 1: {csv_problem(error)}") from error
     check(header, 1)
     while True:
         line = rows.line_num + 1
@@ -61,7 +61,7 @@ def _read_csv(path: Path, check: Check) -> Iterator[tuple[int, Cells | Unusable]
             return
         except csv.Error as error:
             no_end = ": a quote that opens in this row is not closed" * (str(error) == _CUT)
-            yield line, Unusable(f"{error}{no_end}", path, line)
+            yield line, Unusable(f"{csv_problem(error)}{no_end}", path, line)
             continue
         if cells and len(cells) != len(header):
             reason = f"{len(cells)} cells where the header has {len(header)} ({cells[0][:60]!r}, ...)"

@@ -19,6 +19,7 @@ from dragoman.shared.generator import Encoding
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.padded import Padded
 from dragoman.shared.search import BeamSearch, GreedySearch
+from dragoman.shared.systems.inputs import warn_of_cut
 from dragoman.shared.text.normalise import Lowercase
 from tests import small
 from tests.small import refuses
@@ -128,6 +129,10 @@ def test_a_long_document_is_translated_whole_and_what_is_cut_is_said(tokenizer, 
     assert system.translate(["x"])[0].split("\n") == (["ab"] * 90 if maximum == 512 else ["ab"] * 62 + ["a"])
     cut = "the str 'x': the output is cut off at the maximum length"
     assert (cut in caplog.text) == (maximum == 99)
+    caplog.clear()
+    warn_of_cut(["a", "b", "c", "d"])
+    [record] = caplog.records
+    assert record.message.startswith("the str 'a', the str 'b', the str 'c', ...: 4 outputs are cut off")
 
 
 def test_a_model_folder_keeps_the_separator_and_the_limit(tokenizer, tmp_path):

@@ -138,9 +138,9 @@ def test_segments_have_their_places_in_the_recording_and_end_with_it(system):
     best = type(best)(tokens, -0.5, {"translation": "beta beta"})
     of = {"start": 10.0, "duration": 1.0}
     found = system.timed_texts(Part(of, [best]))
-    assert [(one.start, one.end, one.texts) for one in found] == [
-        (pytest.approx(10.1), pytest.approx(10.4), {"translation": "beta"}),
-        (pytest.approx(10.4), 11.0, {"translation": "beta"}),
+    assert [(one.start, one.end, one.texts, one.tokens) for one in found] == [
+        (pytest.approx(10.1), pytest.approx(10.4), {"translation": "beta"}, said),
+        (pytest.approx(10.4), 11.0, {"translation": "beta"}, said),
     ]
     [silent] = system.timed_texts(Part(of, [system.empty_output()], silent=True))
     assert (silent.start, silent.end, silent.texts) == (10.0, 11.0, {"translation": ""})

@@ -135,19 +135,21 @@ class TimestampedText(TextField):
         A text that no time is before has the one at which the segment before it ended, and one that no time is behind
         has no end.
         """
-        found: list[tuple[float, float | None, str]] = []
+        return [(start, end, self.decoded(said).strip()) for start, end, said in self.cut(ids)]
+
+    def cut(self, ids: Iterable[int]) -> list[tuple[float, float | None, list[int]]]:
+        """Return the same segments with the ids of their texts, without times."""
+        found: list[tuple[float, float | None, list[int]]] = []
         start, said = 0.0, list[int]()
         for id in ids:
             if id not in self.times:
                 said.append(id)
                 continue
             now = STEP * (id - self.times.start)
-            if text := self.decoded(said).strip():
-                found.append((start, now, text))
+            found.append((start, now, said))
             start, said = now, []
-        if text := self.decoded(said).strip():
-            found.append((start, None, text))
-        return found
+        found.append((start, None, said))
+        return [segment for segment in found if self.decoded(segment[2]).strip()]
 
 
 def times_of(tokenizer: Tokenizer, first: int) -> range:
@@ -243,12 +245,13 @@ class TimestampSystem(System):
         """Return the segments of a part of a recording, which end with it at the latest."""
         whole, [(name, field)] = part.timed, self.texts.items()
         assert isinstance(field, TimestampedText)
-        segments = [] if part.silent else field.segments(part.hypotheses[0].tokens)
+        segments = [] if part.silent else field.cut(part.hypotheses[0].tokens)
         texts = []
-        for start, end, text in segments:
+        for start, end, said in segments:
             begin = min(whole.start + start, whole.end)
             stop = whole.end if end is None else max(begin, min(whole.start + end, whole.end))
-            texts.append(replace(whole, start=begin, end=stop, texts={name: text}))
+            text = field.decoded(said).strip()
+            texts.append(replace(whole, start=begin, end=stop, texts={name: text}, tokens=said))
         return texts or [whole]
 
 

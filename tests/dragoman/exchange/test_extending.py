@@ -276,7 +276,7 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
     said(DataError, "empty.txt: has no text", text=tmp_path / "empty.txt")
     said(DataError, "latin.txt, line 2: not UTF-8 .byte 0xe9 at position 3.", text=tmp_path / "latin.txt")
     said(DataError, "none.txt", text=tmp_path / "none.txt")
-    said(DataError, "mic.txt: a unigram tokenizer of 6 pieces has no room .* give a size above", pieces=5)
+    said(DataError, "mic.txt: a unigram tokenizer of 5 pieces has no room .* give a size above", pieces=5)
     said(UsageError, "old: is the model that is to be extended", out=folder)
     said(DataError, "none: not a model folder", folder=tmp_path / "none")
     said(UsageError, "pieces .* must be a number above 1", pieces=0)

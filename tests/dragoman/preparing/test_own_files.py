@@ -15,7 +15,7 @@ import soundfile
 from dragoman import DataError, Manifest
 from dragoman.preparing.preparation import prepare
 from dragoman.st.corpora.tsv import Tsv
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 PAIRS = [
     ("One, two.", "Eins; zwei."),
@@ -160,6 +160,12 @@ def test_tables_of_speech_may_be_of_each_layout(tmp_path, layout, packed):
         (f"{tmp_path}/{file}", text) for file, text in rows
     ]
     assert [row["duration"] for row in found] == [0.5] * 3
+
+
+@pytest.mark.parametrize(("name", "comma"), [("train.csv", ","), ("train.tsv", "\t")])
+def test_lines_that_end_as_on_old_macs_are_refused(tmp_path, name, comma):
+    (tmp_path / name).write_bytes(f"en{comma}de\rOne.{comma}Eins.\r".encode())
+    refuses(DataError, rf"{name}, line 1: a carriage return \(.r\) within a line: end lines with", read, tmp_path)
 
 
 def test_a_quote_without_an_end_is_named_where_it_opens(tmp_path):

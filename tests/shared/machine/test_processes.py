@@ -16,6 +16,7 @@ from dragoman.shared.machine.processes import (
     gather,
     join,
     leave,
+    on_all,
     on_main,
     silent,
     start_of,
@@ -244,6 +245,17 @@ def test_what_several_processes_ask_of_torch(workspace, group, monkeypatch):
         (("objective",), how | {"device_ids": None}),
         (("objective",), how | {"device_ids": [torch.device("cuda:1")]}),
     ]
+
+
+def test_all_processes_end_with_the_error_of_one(workspace, monkeypatch):
+    def others(*problems):
+        monkeypatch.setattr(distributed, "gather", lambda said, machine: [*problems, said])
+
+    others(None, None)
+    assert on_all(lambda: 5, workspace) == 5
+    others(None, "moments: torn")
+    refuses(EndedElsewhere, "^moments: torn$", on_all, lambda: 5, workspace)
+    refuses(ZeroDivisionError, "division", on_all, lambda: 1 // 0, workspace)
 
 
 def test_the_first_process_works_and_the_others_get_its_result(workspace, group, monkeypatch):

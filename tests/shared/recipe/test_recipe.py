@@ -305,6 +305,8 @@ def test_hyphens_in_keys_of_an_inner_recipe_are_as_that_recipe_has_them():
     written = dict((path, text) for path, text, _ in inner.plan["corpus"].values())
     assert written["corpus.sizes.tst-COMMON"] == "4"
     assert inner.value("learning_rate") == 0.25
+    bare = Recipe.load("almanac/lm", ["--phases.mt.name"])
+    refuses(UsageError, "command line: --phases.mt.name: stands without a value", lambda: bare.plan["mt"].inner)
 
 
 def test_bases_in_a_circle_and_missing(write):
@@ -410,6 +412,11 @@ def test_refused(write, old, new, message):
         (["--free.scale", "1"], r"no such key \(did you mean 'model\.free\.scale'\?\)$"),
         (["--dropot", "1"], r"no such key \(did you mean 'layer\.dropout'\?\)$"),
         (["--file", "x"], r"no such key \(did you mean 'phases\.open\.file'\?\)$"),
+        (["--output-folder"], r"--output_folder: stands without a value: give it with --output_folder VALUE$"),
+        (["--rate", "--debug"], r"--rate: stands without a value"),
+        (["--model"], r"--model: stands without a value"),
+        (["--device"], r"--device: True is not a str"),
+        (["--run"], r"--run: stands without a value: give it with --run NAME"),
     ],
 )
 def test_refused_overrides(check, arguments, message):

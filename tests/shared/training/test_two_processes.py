@@ -49,7 +49,7 @@ def test_two_ranks_in_half_precision_skip_the_same_updates(tmp_path):
 
 
 def test_two_ranks_share_all_parameters(tmp_path):
-    result = cases(tmp_path, "sharded", "unlike", "unequal")
+    result = cases(tmp_path, "sharded", "unlike", "unequal", "damaged")
     assert result.returncode == 0, result.stderr
 
 

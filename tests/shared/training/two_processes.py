@@ -15,7 +15,7 @@ from dragoman import BeamSearch, DataError, GreedySearch, Manifest, Rules, Syste
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.errors import UsageError
-from dragoman.shared.machine.processes import MainPhase, add_up, gather, join, leave, on_main, together, wrap
+from dragoman.shared.machine.processes import MainPhase, add_up, barrier, gather, join, leave, on_main, together, wrap
 from dragoman.shared.machine.stopping import Interrupted
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
@@ -31,6 +31,7 @@ from dragoman.shared.training.update import Learner
 from dragoman.shared.training.validation import Validation
 from tests.shared.training.conftest import World
 from tests.shared.training.test_update import two_tasks
+from tests.small import refuses
 
 
 class PerStream(Objective):
@@ -265,6 +266,21 @@ def resharded(world, place, pairs=EITHER):
             assert ours.keys() == theirs.keys()
             assert max(float((ours[key] - theirs[key]).abs().max()) for key in ours) < 1e-5
         assert max(abs(one - other) for one, other in zip(scores, losses, strict=True)) < 1e-4
+
+
+def damaged(world, place):
+    """A file of moments that one process reads is damaged: both end, and name it."""
+    workspace = place("damaged")
+    workspace.sharding = "fsdp"
+    fit(world, updates=2).run(workspace)
+    file = list_checkpoints(workspace.folder / "checkpoints")[-1].folder / "moments-00001-of-00002.safetensors"
+    if workspace.main:
+        content = file.read_bytes()
+        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    barrier(workspace)
+    again = place("damaged")
+    again.sharding = "fsdp"
+    refuses(DataError, f"{file.name}: not a readable file of moments", fit(world, updates=4).run, again)
 
 
 def half(world, place):
