@@ -22,7 +22,7 @@ Legend: B sentences, K beams, R = B x K rows, L tokens, D width, W width of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Unpack, cast
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +38,7 @@ from dragoman.shared.nn.layer import Layer, LayerCache
 from dragoman.shared.nn.positions import LearnedPositions
 from dragoman.shared.nn.symbols import OUTPUT
 from dragoman.shared.nn.transformer import Decoder, Encoder, Stack
-from dragoman.shared.nn.translator import MEMORY, EncoderModel, LanguageModel, Translator
+from dragoman.shared.nn.translator import MEMORY, EncoderModel, LanguageModel, Translator, TranslatorParts
 from dragoman.shared.padded import Padded
 
 
@@ -153,14 +153,9 @@ class AptTranslator(Translator):
     """A translator into whose encoder, decoder or both a pre-trained model is fused.
 
     Args:
-        embeddings: of "source" alone.
-        encoder: of FusionLayers, if there is a source reader.
-        target_embedding: of the target tokens.
-        decoder: a FusingDecoder, if there is a target reader.
-        projection: from the decoder's states to logits.
-        source_reader: of the source tokens, or None.
-        target_reader: of the target tokens, a language model, or None.
-        heads: see :class:`Translator`.
+        source_reader: of the source tokens, or None; the encoder is of FusionLayers if there is one.
+        target_reader: of the target tokens, a language model, or None; the decoder is a FusingDecoder if there is one.
+        parts: as of :class:`Translator`, which reads "source" alone.
 
     Raises:
         ValueError: if layers fuse without a reader or the other way round, a width or vocabulary differs, or the target
@@ -170,23 +165,12 @@ class AptTranslator(Translator):
     def __init__(
         self,
         *,
-        embeddings: dict[str, nn.Module],
-        encoder: Encoder,
-        target_embedding: TextEmbedding,
-        decoder: Decoder,
-        projection: nn.Module,
         source_reader: AdaptedReader | None = None,
         target_reader: AdaptedReader | None = None,
-        heads: dict[str, nn.Module] | None = None,
+        **parts: Unpack[TranslatorParts],
     ) -> None:
-        super().__init__(
-            embeddings=embeddings,
-            encoder=encoder,
-            target_embedding=target_embedding,
-            decoder=decoder,
-            projection=projection,
-            heads=heads,
-        )
+        super().__init__(**parts)
+        embeddings, decoder = parts["embeddings"], self.decoder
         if [*embeddings] != [MEMORY]:
             raise ValueError(f"the translator must read {MEMORY!r} alone, not {' and '.join(embeddings)}")
         if target_reader is not None and not isinstance(target_reader.stack, Decoder):
@@ -194,8 +178,8 @@ class AptTranslator(Translator):
         if target_reader is not None and not isinstance(decoder, FusingDecoder):
             raise ValueError(f"the decoder must be a FusingDecoder to read with, not a {type(decoder).__name__}")
         for side, reader, stack, embedding in (
-            ("source", source_reader, encoder, embeddings[MEMORY]),
-            ("target", target_reader, decoder, target_embedding),
+            ("source", source_reader, self.encoder, embeddings[MEMORY]),
+            ("target", target_reader, decoder, self.target_embedding),
         ):
             check_reader(side, reader, stack, cast(TextEmbedding, embedding))
         self.source_reader = source_reader

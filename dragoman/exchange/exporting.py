@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 
 from dragoman.exchange.ctranslate2 import CTranslate2System, export, export_whisper
@@ -76,57 +78,43 @@ def _evaluate(system: System, manifest: Manifest) -> Evaluation:
     )
 
 
-def _check_plain(quantization: str, compare: list[Path], limit: int) -> None:
-    if quantization != "float32" or compare or limit:
-        raise UsageError("--quantization, --compare and --limit are for --format ctranslate2")
-
-
-def export_huggingface(
-    model: Path, out: Path, *, quantization: str, compare: list[Path], limit: int, like: Path | None
-) -> None:
-    """Write a model in Hugging Face's layout, and say which class loads it.
-
-    Args:
-        model: a model folder.
-        out: where to write.
-        quantization: float32.
-        compare: no manifests.
-        limit: 0.
-        like: the folder that the model was imported from, to have its files with other weights.
+def _plain(write: Callable[[Path, Path, Path | None], list[str]]) -> Callable[..., None]:
+    """Return the export to a format without CTranslate2's options; the lines that ``write`` returns are printed.
 
     Raises:
         UsageError: for options of the other format.
     """
-    _check_plain(quantization, compare, limit)
+
+    @wraps(write)
+    def export_plain(
+        model: Path, out: Path, *, quantization: str, compare: list[Path], limit: int, like: Path | None
+    ) -> None:
+        if quantization != "float32" or compare or limit:
+            raise UsageError("--quantization, --compare and --limit are for --format ctranslate2")
+        for line in write(model, out, like):
+            print(f"{out}: {line}")
+
+    return export_plain
+
+
+@_plain
+def export_huggingface(model: Path, out: Path, like: Path | None) -> list[str]:
+    """Write a model in Hugging Face's layout, or as the folder ``like`` with other weights; return the class there."""
     if like is None:
-        lines = hf_export.export(model, out)
-    else:
-        lines = (export_language_model if holds_language_model(model) else export_like)(model, like, out)
-    for line in lines:
-        print(f"{out}: {line}")
+        return hf_export.export(model, out)
+    return (export_language_model if holds_language_model(model) else export_like)(model, like, out)
 
 
-def export_peft(
-    model: Path, out: Path, *, quantization: str, compare: list[Path], limit: int, like: Path | None
-) -> None:
-    """Write what a language model learned as an adapter of peft, and say what has no place in it.
-
-    Args:
-        model: a model folder.
-        out: where to write.
-        quantization: float32.
-        compare: no manifests.
-        limit: 0.
-        like: the folder that the language model was imported from.
+@_plain
+def export_peft(model: Path, out: Path, like: Path | None) -> list[str]:
+    """Write what a language model learned as an adapter of peft beside ``like``; return what has no place in it.
 
     Raises:
-        UsageError: for options of the other formats, or a model that is no such language model.
+        UsageError: for a model that is no such language model, or without the folder.
     """
-    _check_plain(quantization, compare, limit)
     if like is None or not holds_language_model(model):
         raise UsageError("--format peft is for language models, with the folder that they were imported from as --like")
-    for line in export_adapter(model, like, out):
-        print(f"{out}: {line}")
+    return export_adapter(model, like, out)
 
 
 #: By the names that the command knows.

@@ -60,7 +60,6 @@ class Aligned(Moses):
         """
         self.source_language, self.target_language = languages.check(source_language), languages.check(target_language)
         self.folder = f"{source_language}-{target_language}"
-        self.published: dict[str, dict[str, float]] = {}
         self._names = []
         for option, name in (("source_file", source_file), ("target_file", target_file)):
             if name.count(SPLIT) != 1 or SPLIT not in Path(name).name:

@@ -38,24 +38,15 @@ class HelpPrograms(Reader):
         """
         require("lxml", "memories", f"the reader {self.name}")
         self.language = self.folder = languages.check(language)
-        self.published: dict[str, dict[str, float]] = {}
         self._help = HelpPages(Path(root).absolute())
         self._texts = folder_of(language, self._help.folder)
         self._splits = chosen_splits(root, [TRAIN, DEV, TEST], splits)
-
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
 
     def inputs(self, split: str) -> list[Path]:
         """Return all English pages, since a text may stand in several programs' help, and those of the language."""
         files = [page_path(self._texts, name) for name in self._help.pages[split]]
         every = [page_path(self._help.english, name) for names in self._help.pages.values() for name in names]
         return [*dict.fromkeys(path for path in every + files if path.is_file())]
-
-    def count(self, split: str) -> int | None:
-        """Return None: what is translated is not known before the pages are read."""
-        return None
 
     def rows(self, split: str) -> Iterator[SourceRow]:
         """Go through the paragraphs.

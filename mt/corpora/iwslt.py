@@ -76,13 +76,12 @@ class IWSLT(Reader):
         self.valid_every = valid_every
         self.about = about
         self.folder = f"{source_language}-{target_language}"
-        self.published: dict[str, dict[str, float]] = {}
         self._pairs = self._find(Path(root).absolute())
         if not self._pairs:
             raise DataError(f"{root}: no train.tags.{self.folder}.{source_language} and no IWSLT*.{self.folder}.*.xml")
         if valid_every and TRAIN in self._pairs:
             self._pairs[VALID] = self._pairs[TRAIN]
-        self._splits = chosen_splits(splits, self._pairs, root=root)
+        self._splits: dict[str, list[str]] = chosen_splits(splits, self._pairs, root=root)
 
     def _find(self, root: Path) -> dict[str, tuple[Path, Path]]:
         """Return the file pairs by the names of splits."""
@@ -104,10 +103,6 @@ class IWSLT(Reader):
                         pairs[name] = (path, partner)
                 self._pass_files("files without the other side, or of another folder", alone)
         return pairs
-
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
 
     def inputs(self, split: str) -> list[Path]:
         """Return the files of both sides."""

@@ -72,7 +72,6 @@ class LibreOffice(Reader):
             require(library, "memories", f"the reader {self.name}")
         self._codes = languages.check_pair(source_language, target_language)
         self.folder = f"{source_language}-{target_language}"
-        self.published: dict[str, dict[str, float]] = {}
         self._help = HelpPages(Path(root).absolute())
         self._english = self._help.english
         self._folders = [folder_of(code, self._help.folder) for code in self._codes]
@@ -84,20 +83,12 @@ class LibreOffice(Reader):
         ]
         self._splits = chosen_splits(root, [TRAIN, *([CATALOGUES] if catalogues else []), DEV, TEST], splits)
 
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
-
     def inputs(self, split: str) -> list[Path]:
         """Return the pages, for training also those that it must not have, and the catalogues."""
         names = self._help.pages[split] if split in (DEV, TEST) else self._help.held_out
         names = names + (self._help.pages[TRAIN] if split == TRAIN else [])
         pages = [path for folder in self._all_folders for name in names if (path := page_path(folder, name)).is_file()]
         return pages + [path for folder in self._catalogues for path in _messages_in(folder)] * (split == CATALOGUES)
-
-    def count(self, split: str) -> int | None:
-        """Return None: what is translated is not known before the pages are read."""
-        return None
 
     def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
         """Go through the paragraphs that are translated.

@@ -61,7 +61,6 @@ class Memories(Reader, ABC):
         require(self.library, "memories", f"the reader {self.name}")
         self.source_language, self.target_language = languages.check_pair(source_language, target_language)
         self.folder = f"{source_language}-{target_language}"
-        self.published: dict[str, dict[str, float]] = {}
         self._root = Path(root).absolute()
         self._files: dict[str, list[Path]] = {}
         self._names = {path: self._name_of(path) for path in self._find()}
@@ -98,10 +97,6 @@ class Memories(Reader, ABC):
     def inputs(self, split: str) -> list[Path]:
         """Return the files."""
         return list(self._files[TRAIN if split in self._drawn else split])
-
-    def count(self, split: str) -> int | None:
-        """Return None: how many units have both languages is not known before they are read."""
-        return None
 
     def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
         """Go through the pairs.

@@ -44,18 +44,13 @@ class Monolingual(Reader):
         """
         self.characters = characters
         self.language = self.folder = languages.check(language)
-        self.published: dict[str, dict[str, float]] = {}
         root = Path(root).absolute()
         files = {plain_name(path).removesuffix(f".{language}"): path for path in plain_or_packed(root, f"*.{language}")}
         if not files:
             raise DataError(f"{root}: no files ending in .{language}")
-        self._splits = {
+        self._splits: dict[str, list[Path]] = {
             split: [files[name] for name in names] for split, names in chosen_splits(splits, files, root=root).items()
         }
-
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
 
     def inputs(self, split: str) -> list[Path]:
         """Return the files."""

@@ -62,12 +62,11 @@ class Moses(Reader):
         """
         self.source_language, self.target_language = languages.check_pair(source_language, target_language)
         self.folder = f"{source_language}-{target_language}"
-        self.published: dict[str, dict[str, float]] = {}
         self.documents = documents
         pairs = self._find(Path(root).absolute())
         if not pairs:
             raise DataError(f"{root}: no files ending in .{source_language} and .{target_language} with the same name")
-        self._splits = chosen_splits(splits, pairs, root=root)
+        self._splits: dict[str, list[str]] = chosen_splits(splits, pairs, root=root)
         self._pairs = pairs
 
     def _find(self, root: Path) -> dict[str, tuple[Path, Path]]:
@@ -93,10 +92,6 @@ class Moses(Reader):
                 pairs[stem] = path, partner
             self._pass_files("files without the other side", [*alone, *targets.values()])
         return pairs
-
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
 
     def inputs(self, split: str) -> list[Path]:
         """Return the files of both sides."""

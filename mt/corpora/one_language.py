@@ -29,7 +29,6 @@ class SplitPlaces(Reader, Generic[Place]):
         Raises:
             DataError: if nothing of them is there, or a split is not.
         """
-        self.published: dict[str, dict[str, float]] = {}
         self._places = self._found(Path(root).absolute())
         if not self._places:
             raise DataError(f"{root}: no files of {self.name} in {self.folder}")
@@ -38,14 +37,6 @@ class SplitPlaces(Reader, Generic[Place]):
     @abstractmethod
     def _found(self, root: Path) -> dict[str, Place]:
         """Return what there is, by split."""
-
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
-
-    def count(self, split: str) -> int | None:
-        """Return None: rows are not known before the files are read."""
-        return None
 
     @abstractmethod
     def inputs(self, split: str) -> list[Path]:

@@ -67,7 +67,6 @@ class Bucc(Reader):
         """
         self.language = languages.check(language)
         self.folder = f"{language}-{ENGLISH}"
-        self.published: dict[str, dict[str, float]] = {}
         stems = {
             split: Path(root).absolute() / self.folder / f"{self.folder}.{name}"
             for split, name in ((DEV, "sample"), (TEST, "training"))
@@ -79,10 +78,6 @@ class Bucc(Reader):
 
     def _of(self, stem: Path) -> list[Path]:
         return [stem.with_name(f"{stem.name}.{ending}") for ending in (self.language, ENGLISH, "gold")]
-
-    def splits(self) -> list[str]:
-        """Return the names of the splits."""
-        return list(self._splits)
 
     def inputs(self, split: str) -> list[Path]:
         """Return the sentences of both languages and the solution."""

@@ -55,22 +55,13 @@ class Ted(Reader):
         """
         self.source_language, self.target_language = languages.check_pair(source_language, target_language)
         self.folder = f"{source_language}-{target_language}"
-        self.published: dict[str, dict[str, float]] = {}
         self._tables = split_files(Path(root).absolute(), (".tsv",), prefix="all_talks_")
         self._pass_files("files that are not read", other_files(Path(root).absolute(), self._tables))
         self._splits = chosen_splits(root, self._tables, splits)
 
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
-
     def inputs(self, split: str) -> list[Path]:
         """Return the table."""
         return [self._tables[split]]
-
-    def count(self, split: str) -> int | None:
-        """Return None: which sentences have both sides is not known before the table is read."""
-        return None
 
     def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
         """Go through the sentences that have both sides; a line with another number of cells comes as what is wrong.

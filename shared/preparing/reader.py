@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from reprlib import repr as shown
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from dragoman.shared.batches.manifest import Row
@@ -61,8 +62,11 @@ class Corpus(Protocol):
     folder: str
     #: The constructor's arguments: with other ones, the corpus is prepared anew.
     arguments: dict[str, Any]
-    #: Split -> column title ("rows", "rows (v1)", "hours", ...) -> number that the makers published.
-    published: dict[str, dict[str, float]]
+
+    @property
+    def published(self) -> Mapping[str, Mapping[str, float]]:
+        """Split -> column title ("rows", "rows (v1)", "hours", ...) -> number that the makers published."""
+        ...
 
     def splits(self) -> list[str]:
         """Return the names of the splits; those that begin with "train" are for training."""
@@ -82,17 +86,28 @@ class Corpus(Protocol):
 
 
 class Reader(Recorded):
-    """The part that readers share: the count of what they pass over, for reports.
+    """The part that readers share: names of splits, and the count of what they pass over, for reports.
 
     Attributes:
         edition: goes up when a reader makes other rows of the same files, so that they are prepared anew.
+        published: see :class:`Corpus`; a reader whose makers have published nothing leaves it out.
     """
 
     edition = 0
+    published: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+    _splits: Collection[str]
+
+    def splits(self) -> list[str]:
+        """Return the names of the splits, training first."""
+        return list(self._splits)
+
+    def count(self, split: str) -> int | None:
+        """Return None: how many rows there will be is not known before the files are read."""
+        return None
 
     def passed_over(self, split: str) -> Counter[str]:
         """Return what :meth:`Corpus.rows` passed over in a split; with the first split, what was in no split."""
-        of_folder = self._passed("") if split == self.splits()[0] else Counter[str]()  # type: ignore[attr-defined]
+        of_folder = self._passed("") if split == self.splits()[0] else Counter[str]()
         return self._passed(split) + of_folder
 
     def _passed(self, split: str, *, anew: bool = False) -> Counter[str]:

@@ -74,9 +74,8 @@ class CoVoST2(Reader):
         self.source_language = languages.check(source_language)
         self.target_language = languages.check(target_language)
         self.folder = f"{source_language}-{target_language}"
-        self.published: dict[str, dict[str, float]] = {}
         self._later = later_version
-        self._splits = splits or list(_SPLITS)
+        self._splits: list[str] = splits or list(_SPLITS)
         self._home = Path(root).absolute() / source_language
         for path in (*self.inputs(self._splits[0]), self._home / "clips"):
             if not path.exists():
@@ -87,10 +86,6 @@ class CoVoST2(Reader):
                     "sound inside: parquet; without either: mtedx or fleurs (docs/data.md)"
                 )
         self._tables: tuple[dict[str, tuple[str, str]], dict[str, list[tuple[int, str, str]]]] | None = None
-
-    def splits(self) -> list[str]:
-        """Return the names of the splits."""
-        return list(self._splits)
 
     def inputs(self, split: str) -> list[Path]:
         """Return the two tables."""

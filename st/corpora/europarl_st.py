@@ -54,7 +54,6 @@ class EuroparlST(Reader):
         self.source_language = languages.check(source_language)
         self.target_language = languages.check(target_language)
         self.folder = f"{source_language}-{target_language}"
-        self.published: dict[str, dict[str, float]] = {}
         self._audios = Path(root).absolute() / source_language / "audios"
         self._home = self._audios.parent / target_language
         if not self._home.is_dir():
@@ -73,10 +72,6 @@ class EuroparlST(Reader):
 
     def _has(self, split: str) -> bool:
         return split in SPLITS and (self._home / split / "segments.lst").is_file()
-
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
 
     def inputs(self, split: str) -> list[Path]:
         """Return the list of segments and the two texts, and the lists of speeches and speakers if they are there."""

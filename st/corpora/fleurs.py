@@ -59,7 +59,6 @@ class Fleurs(Reader):
         self.source_language = languages.check(source_language)
         self.target_language = languages.check(target_language)
         self.folder = f"{source_language}-{target_language}"
-        self.published: dict[str, dict[str, float]] = {}
         self._source, self._target = (
             shards_of(_config(Path(root).absolute(), code)) for code in (source_language, target_language)
         )
@@ -74,10 +73,6 @@ class Fleurs(Reader):
             for path in self.inputs(split):
                 check_column(path, "id", "id")
                 check_column(path, "text", _TEXT)
-
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
 
     def inputs(self, split: str) -> list[Path]:
         """Return the shards of both languages."""

@@ -30,22 +30,13 @@ class JsonLines(Reader, ABC):
         self, root: str | Path, endings: tuple[str, ...], splits: list[str] | None, prefix: str = ""
     ) -> None:
         """Look for the files; ``prefix`` at the beginning of a name is not part of the split's."""
-        self.published: dict[str, dict[str, float]] = {}
         self._files = split_files(Path(root).absolute(), endings, prefix)
         self._pass_files("files that are not read", other_files(Path(root).absolute(), self._files))
         self._splits = chosen_splits(root, self._files, splits)
 
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
-
     def inputs(self, split: str) -> list[Path]:
         """Return the file."""
         return [self._files[split]]
-
-    def count(self, split: str) -> int | None:
-        """Return None: lines are counted as they are read."""
-        return None
 
     def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
         """Go through the lines of a file."""

@@ -76,7 +76,6 @@ class Kaldi(Reader):
         if target_language is not None:
             self._languages["target_text"] = languages.check(target_language)
         self.folder = "-".join(self._languages.values())
-        self.published: dict[str, dict[str, float]] = {}
         self._names = {"source_text": source_text, "target_text": target_text}
         self._audio_root = Path(audio_root).absolute()
         home = Path(root).absolute()
@@ -87,10 +86,6 @@ class Kaldi(Reader):
         self._folders = _by_split(home, folders, wanted, splits or [])
         names = [_parted(split, wanted)[0] for split in splits or []]
         self._splits = chosen_splits(root, self._folders, [*dict.fromkeys(names)])
-
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
 
     def inputs(self, split: str) -> list[Path]:
         """Return the files of a split that are read."""

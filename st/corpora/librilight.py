@@ -72,7 +72,6 @@ class LibriLight(Reader):
         self._seconds = seconds
         self._shortest = shortest
         self._held_out = held_out
-        self.published: dict[str, dict[str, float]] = {}
 
     def splits(self) -> list[str]:
         """Return train, and dev if speakers are held out."""

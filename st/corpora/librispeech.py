@@ -56,10 +56,6 @@ class LibriSpeech(Reader):
             raise DataError(f"{self._root}: has none of {', '.join(PUBLISHED)}; is it the folder LibriSpeech?")
         self.published = {split: PUBLISHED[split] for split in self._splits}
 
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
-
     def inputs(self, split: str) -> list[Path]:
         """Return the transcripts, one file for each chapter.
 

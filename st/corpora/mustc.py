@@ -134,10 +134,6 @@ class MustC(Reader):
             raise DataError(f"{self._data}: no split (a folder with txt/ and wav/) is there")
         self.published = _PUBLISHED.get(self.folder, {})
 
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
-
     def inputs(self, split: str) -> list[Path]:
         """Return the yaml, the two texts, and further references."""
         folder = self.folders.get(split, split)

@@ -72,7 +72,6 @@ class Parquet(Reader):
         self.source_language = languages.check(source_language)
         self.target_language = None if target_language is None else languages.check(target_language)
         self.folder = "-".join(filter(None, (source_language, target_language)))
-        self.published: dict[str, dict[str, float]] = {}
         place = located(root) / _filled(config, source_language, target_language)
         self._shards = shards_of(place)
         read = {path for paths in self._shards.values() for path in paths}
@@ -93,10 +92,6 @@ class Parquet(Reader):
             check_sound_column(path, audio_column)
             for name, column in self._columns.items():
                 check_column(path, name, column)
-
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
 
     def inputs(self, split: str) -> list[Path]:
         """Return the shards."""

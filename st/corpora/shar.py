@@ -57,7 +57,6 @@ class Shar(Lhotse):
         self._target = target_language
         languages.check_given(source_language, target_language)
         self._translation = translation
-        self.published: dict[str, dict[str, float]] = {}
         self._pairs: dict[str, list[tuple[Path, Path]]] = {}
         place = located(root)
         tars = {*files_in(place, "recording.*.tar", "*/recording.*.tar")}

@@ -105,7 +105,6 @@ class Tsv(Reader):
         Raises:
             DataError: if there are no files of any layout, a split is missing, or a code is unknown.
         """
-        self.published: dict[str, dict[str, float]] = {}
         self._languages = {"source": source_language, "target": target_language}
         languages.check_given(*self._languages.values())
         self._share = held_out
@@ -120,10 +119,6 @@ class Tsv(Reader):
         drawn = {split: self._files[TRAIN] for split in self._drawn}
         self._splits = chosen_splits(root, self._files | drawn, splits)
         self._files |= drawn
-
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
 
     def inputs(self, split: str) -> list[Path]:
         """Return the table, or the files of both sides."""

@@ -26,14 +26,9 @@ class TsvTables(Reader, ABC):
 
     def _find_tables(self, root: str | Path, splits: list[str] | None) -> None:
         """Look for ``{split}.tsv``, perhaps compressed; ``root`` may be one such file."""
-        self.published: dict[str, dict[str, float]] = {}
         self._tables = split_files(Path(root).absolute(), (".tsv",))
         self._pass_files("files that are not read", other_files(Path(root).absolute(), self._tables))
         self._splits = chosen_splits(root, self._tables, splits)
-
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
 
     def inputs(self, split: str) -> list[Path]:
         """Return the table."""

@@ -65,23 +65,14 @@ class WebDataset(Reader):
         languages.check_given(source_language, target_language)
         self._languages = {"source_language": source_language, "target_language": target_language}
         self.folder = "-".join(filter(None, (source_language, target_language)))
-        self.published: dict[str, dict[str, float]] = {}
         self._columns = {"source_text": transcript, "speaker": speaker}
         self._columns["target_text"] = translation if target_language is not None else None
         self._shards = tars_of(located(root))
         self._splits = chosen_splits(root, self._shards, splits)
 
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
-
     def inputs(self, split: str) -> list[Path]:
         """Return the tar files."""
         return list(self._shards[split])
-
-    def count(self, split: str) -> int | None:
-        """Return None: members are counted as they are read."""
-        return None
 
     def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
         """Go through the samples of all tar files; of the sound, places are read alone."""

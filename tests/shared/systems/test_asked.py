@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dragoman import BeamSearch, CtcPrefixSearch, GreedySearch, Rules, UsageError
-from dragoman.shared.systems.asked import asked_search, check_best_alone
+from dragoman.shared.systems.asked import asked_search
 from tests.small import refuses
 
 
@@ -55,9 +55,3 @@ def test_numbers_and_a_search_do_not_go_together():
     said = r"beam and n_best: .* search=GreedySearch\(...\)"
     refuses(UsageError, said, asked_search, BeamSearch(), GreedySearch(), both, call)
     refuses(UsageError, "length_penalty", asked_search, CtcPrefixSearch(), None, {"length_penalty": 1.0}, call)
-
-
-def test_a_call_for_the_best_refuses_more():
-    check_best_alone("translate", {"n_best": 1, "beam": 3})
-    said = r"translate gives the best output alone: use hypotheses\(inputs, n_best=3\)"
-    refuses(UsageError, said, check_best_alone, "translate", {"n_best": 3})
