@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -78,7 +78,7 @@ def _manifest_rows(path: Path) -> Rows:
 def _check(
     splits: dict[str, Callable[[], Rows]],
     files: dict[str, str],
-    published: dict[str, dict[str, float]],
+    published: Mapping[str, Mapping[str, float]],
     workers: int,
     listen: bool,
     progress: Progress | None,
@@ -217,7 +217,7 @@ def _audio_key(row: Row) -> str:
 _KEYS: dict[str, Callable[[Row], str]] = {"text": _text_key, "audio": _audio_key}
 
 
-def _compare(findings: Findings, split: str, counts: dict[str, float], published: dict[str, float]) -> None:
+def _compare(findings: Findings, split: str, counts: dict[str, float], published: Mapping[str, float]) -> None:
     """Compare totals with published ones: a title is "rows" or "hours" and perhaps a remark."""
     for title, number in published.items():
         count = counts.get(title.split()[0])

@@ -260,23 +260,18 @@ def scripted(monkeypatch, paths):
 ONE = {"source": [1]}
 
 
-def test_the_loop_ends_when_nothing_changes(monkeypatch):
-    model, read = scripted(monkeypatch, [[8, 9], [8, 8], [8, 8], [1, 1]])
-    found = model.refined(batch(ONE), 10)
-    assert read == [[8, 9], [8, 8]]
-    assert found.values.argmax(-1).tolist() == [[8, 8]]
-
-
-def test_a_cycle_ends_at_the_maximum(monkeypatch):
-    model, read = scripted(monkeypatch, [[8, 9], [9, 8]] * 5)
-    assert model.refined(batch(ONE), 5).values.argmax(-1).tolist() == [[9, 8]]
-    assert read == [[8, 9], [9, 8], [8, 9], [9, 8], [8, 9]]
-
-
-def test_without_loops_alignment_writes(monkeypatch):
-    model, read = scripted(monkeypatch, [[8, 9], [9, 8]])
-    assert model.refined(batch(ONE), 0).values.argmax(-1).tolist() == [[8, 9]]
-    assert read == []
+@pytest.mark.parametrize(
+    ("paths", "most", "read", "written"),
+    [
+        ([[8, 9], [8, 8], [8, 8], [1, 1]], 10, [[8, 9], [8, 8]], [8, 8]),  # nothing changes any more
+        ([[8, 9], [9, 8]] * 5, 5, [[8, 9], [9, 8], [8, 9], [9, 8], [8, 9]], [9, 8]),  # a cycle, up to the maximum
+        ([[8, 9], [9, 8]], 0, [], [8, 9]),  # alignment alone
+    ],
+)
+def test_when_the_loop_ends_and_what_it_has_read(monkeypatch, paths, most, read, written):
+    model, seen = scripted(monkeypatch, paths)
+    assert model.refined(batch(ONE), most).values.argmax(-1).tolist() == [written]
+    assert seen == read
 
 
 def test_padding_does_not_keep_the_loop_going(monkeypatch):

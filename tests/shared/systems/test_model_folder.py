@@ -78,19 +78,13 @@ def test_whatever_loads_a_model_takes_a_run(tmp_path, made):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"format": FORMAT, "system": {}, "origin": "x"}', "config.json: origin is 'x', not a list of lines"),
-        (
-            '{"format": FORMAT, "system": {}, "files": []}',
-            "config.json: files is [], not marks of files by their names",
-        ),
-    ],
+    ("name", "value", "said"), [("origin", "x", "a list of lines"), ("files", [], "marks of files")]
 )
-def test_settings_that_describe_no_model(text, said, tmp_path):
-    (tmp_path / "config.json").write_text(text.replace("FORMAT", json.dumps(module.FORMAT)))
+def test_settings_that_describe_no_model(name, value, said, tmp_path):
+    config = {"format": module.FORMAT, "system": {}, name: value}
+    (tmp_path / "config.json").write_text(json.dumps(config))
     complaint = refusal(DataError, module.read_config, tmp_path)
-    assert complaint.startswith(f"{tmp_path}/{said}") and "\n" not in complaint
+    assert complaint.startswith(f"{tmp_path}/config.json: {name} is {value!r}, not {said}") and "\n" not in complaint
 
 
 def test_settings_that_describe_one(tmp_path):
