@@ -35,6 +35,7 @@ def load(
     ctc: bool = False,
     reads: Sequence[str] | None = None,
     writes: str | None = None,
+    memory: str | None = None,
 ) -> System:
     """Load a model folder to translate with; as fast as the command ``dragoman translate``.
 
@@ -52,6 +53,8 @@ def load(
         reads: the inputs that are read ("speech", "source"), if the model was trained on several; by default those
             that the folder names.
         writes: the text that is written ("translation", "transcript"), if it was trained to write several by turns.
+        memory: how many bytes of weights each device may hold, "0=20GB,1=20GB,cpu=60GB", for a model that is larger
+            than the device; the rest is read from the folder each time.
 
     Returns:
         The system: ``translate`` gives texts, ``hypotheses`` gives n-best lists with scores.
@@ -71,6 +74,7 @@ def load(
         ctc=ctc,
         reads=reads,
         writes=writes,
+        memory=memory,
     )
 
 

@@ -53,6 +53,9 @@ class MaskedLinear(Linear):
         plain: the map whose parameters it takes over.
     """
 
+    #: See shared/systems/placing.py.
+    read_outside = True
+
     def __init__(self, plain: Linear) -> None:
         super().__init__(plain.in_features, plain.out_features, plain.bias is not None, device="meta")
         self.weight, self.bias = plain.weight, plain.bias

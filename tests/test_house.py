@@ -323,7 +323,9 @@ def test_what_pyproject_names_exists():
         assert name in names, target
 
 
-PINNED = "demo test hf adapters adam8bit vad resegment media serve dev docs plots speechbrain tensorboard".split()
+PINNED = (
+    "demo test hf adapters adam8bit offload vad resegment media serve dev docs plots speechbrain tensorboard".split()
+)
 
 #: Modules whose distributions have another name.
 DISTRIBUTIONS = {

@@ -35,6 +35,7 @@ def load_models(model: Path, options: ModelOptions, machine: Machine, *, ctc: bo
         ctc_weight=options.ctc_weight,
         reads=options.inputs,
         writes=options.writes,
+        memory=options.memory,
     )
 
 

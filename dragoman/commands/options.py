@@ -327,6 +327,10 @@ class ModelOptions:
     ] = 32
     device: Annotated[str, _option("auto, cpu, cuda, cuda:1, mps", MODELS)] = "auto"
     precision: Annotated[str, _option("auto, fp32, bf16, fp16; int8: on a CPU", MODELS)] = "auto"
+    memory: Annotated[
+        str | None,
+        _option("weights a device may hold, if the model is larger than it: 0=20GB,cpu=60GB (docs/search.md)", MODELS),
+    ] = None
     engine: Annotated[
         str, _option("native, or ctranslate2 (text models, and their folders written by dragoman export)", MODELS)
     ] = "native"
@@ -340,8 +344,8 @@ class ModelOptions:
         """Refuse an unknown engine, a weight out of its range, and one without a language model, by UsageError."""
         if self.engine not in ENGINES:
             raise UsageError(f"--engine must be one of {', '.join(ENGINES)}, not {self.engine!r}")
-        if self.engine != "native" and (self.ensemble or self.lm or self.ctc_weight):
-            raise UsageError(f"--ensemble, --lm and --ctc-weight need the native engine, not {self.engine}")
+        if self.engine != "native" and (self.ensemble or self.lm or self.ctc_weight or self.memory):
+            raise UsageError(f"--ensemble, --lm, --ctc-weight and --memory need the native engine, not {self.engine}")
         if not 0 <= self.ctc_weight < 1:
             raise UsageError(f"--ctc-weight must be at least 0 and below 1, not {self.ctc_weight}")
         if self.lm is None and self.lm_weight != type(self).lm_weight:

@@ -40,6 +40,11 @@ class Prompts:
     values: Tensor
     mask: Tensor | None = None
 
+    def to(self, device: torch.device | str) -> Prompts:
+        """Copy to a device."""
+        mask = None if self.mask is None else self.mask.to(device)
+        return Prompts(self.keys.to(device), self.values.to(device), mask)
+
     def joined(self, more: Prompts) -> Prompts:
         """Return these with more behind them; either may be the same for all B sentences."""
         rows = max(len(self.keys), len(more.keys))
@@ -84,6 +89,7 @@ class KeysValues:
 
     def select(self, rows: Tensor) -> KeysValues:
         """Take sentences (B',) int64."""
+        rows = rows.to(self.keys.device)
         mask = None if self.mask is None else self.mask.index_select(0, rows)
         return KeysValues(self.keys.index_select(0, rows), self.values.index_select(0, rows), mask)
 
@@ -144,6 +150,7 @@ class Past:
         What is appended then stands directly behind the last real element of every row.
         """
         assert self._stored is not None and self.hidden is None
+        lengths = lengths.to(self._stored.device)
         self.hidden = self.length - lengths
         places = (torch.arange(self.length, device=lengths.device) - self.hidden[:, None]).clamp(min=0)  # (R, length)
         there = self._stored[:, :, : self.length]
@@ -159,6 +166,7 @@ class Past:
         """Keep rows (R',) int64, with repetition if asked."""
         if self._stored is None:
             return
+        index = index.to(self._stored.device)
         self.hidden = None if self.hidden is None else self.hidden.index_select(0, index)
         rows = len(index)
         if self._spare is None or self._spare.shape[1] < rows:

@@ -42,16 +42,18 @@ class SavedModel(Described, nn.Module):
         origin: where parameters came from that were not initialised by chance, a line each; kept in the folder.
         autocast_dtype: set once matrices are stored for searches, under autocast or in eight bits
             (shared/systems/combining.py).
+        home: the device that computes, set where layers stand elsewhere, too (shared/systems/placing.py).
     """
 
     purpose: ClassVar[str] = ""
     autocast_dtype: torch.dtype | None = None
+    home: torch.device | None = None
     origin: list[str]
 
     @property
     def device(self) -> torch.device:
-        """The device of the parameters."""
-        return next(self.parameters()).device
+        """The device of the parameters, or the one that computes."""
+        return self.home or next(self.parameters()).device
 
     def save(self, folder: str | Path) -> None:
         """Write the model folder; an existing one is replaced only when the new one is complete.
@@ -59,12 +61,13 @@ class SavedModel(Described, nn.Module):
         Raises:
             DataError: if the place holds something other than a model folder, which is left alone, or it cannot be
                 written, or a tokenizer file of the system is gone.
-            UsageError: if the system is stored for searches under autocast, with rounded matrices.
+            UsageError: if the system is stored for searches under autocast, with rounded matrices, or by memory.
         """
         folder = Path(folder)
-        if self.autocast_dtype is not None:
+        if self.autocast_dtype is not None or self.home is not None:
             raise UsageError(
-                f"{folder}: a system that was loaded for autocast or int8 is for searches; load it without to save it"
+                f"{folder}: a system that was loaded for autocast, int8 or by memory is for searches; load it without "
+                "to save it"
             )
         check_place(folder)
         try:

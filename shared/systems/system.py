@@ -156,7 +156,7 @@ class System(RowTranslator):
         if not changed:
             return self
         other = type(self)(**self.arguments | changed).train(self.training)
-        other.origin, other.autocast_dtype = list(self.origin), self.autocast_dtype
+        other.origin, other.autocast_dtype, other.home = list(self.origin), self.autocast_dtype, self.home
         return other
 
     # -- translating ------------------------------------------------------------------------------------------------

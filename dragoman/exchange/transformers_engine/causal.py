@@ -45,8 +45,14 @@ class CausalState:
     def reorder(self, index: Tensor) -> CausalState:
         """See :class:`dragoman.shared.generator.State`."""
         kept_sentences(index, self.beams, len(self.mask) // self.beams)
-        self.cache.batch_select_indices(index)
+        select_rows(self.cache, index)
         return replace(self, mask=self.mask.index_select(0, index))
+
+
+def select_rows(cache: Any, index: Tensor) -> None:
+    """Keep rows of the library's cache, whose layers may stand on several devices."""
+    for layer in cache.layers:
+        layer.batch_select_indices(index.to(getattr(layer, "device", index.device)))
 
 
 class CausalModel(Described, nn.Module):

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dragoman.exchange.transformers_engine.causal import cache_bytes
+from dragoman.exchange.transformers_engine.causal import cache_bytes, select_rows
 from dragoman.exchange.transformers_engine.library_features import LibraryFeatures
 from dragoman.exchange.transformers_engine.library_folder import library, library_model, without_tied
 from dragoman.exchange.transformers_engine.mixture import MODEL_TYPE as MIXTURE
@@ -57,10 +57,10 @@ class EncoderDecoderState:
     def reorder(self, index: Tensor) -> EncoderDecoderState:
         """See :class:`dragoman.shared.generator.State`; all rows of a sentence attend to the same states."""
         kept = kept_sentences(index, self.beams, len(self.mask) // self.beams)
-        self.cache.self_attention_cache.batch_select_indices(index)
+        select_rows(self.cache.self_attention_cache, index)
         if kept is None:
             return self
-        self.cache.cross_attention_cache.batch_select_indices(index)
+        select_rows(self.cache.cross_attention_cache, index)
         return replace(self, states=self.states.index_select(0, index), mask=self.mask.index_select(0, index))
 
 

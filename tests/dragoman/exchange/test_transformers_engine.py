@@ -19,6 +19,7 @@ class Cache:
 
     def __init__(self, rows):
         self.rows = torch.tensor(rows)
+        self.layers = [self]
 
     def get_seq_length(self):
         return int(len(self.rows) > 0)
