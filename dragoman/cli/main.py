@@ -5,7 +5,6 @@ Exit codes: 0 done; 1 something is wrong with the data or the run (or it was sto
 
 from __future__ import annotations
 
-import inspect
 import io
 import logging
 import os
@@ -35,7 +34,7 @@ from dragoman.commands.options import (
     command_line,
     with_options,
 )
-from dragoman.commands.reader_help import ReaderCommand
+from dragoman.commands.reader_help import ReaderCommand, flow
 from dragoman.commands.text_options import LanguageIdentifier, SourceOrAuto, TextOptions, names_of
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.stopping import Interrupted
@@ -408,10 +407,7 @@ def demo(
 
 for further in (reports, talks, models):
     app.add_typer(further)
-for each in (app, reports, talks, models):
-    for command in each.registered_commands:  # typer ends lines of help where those of the source end
-        paragraphs = inspect.cleandoc(command.callback.__doc__ or "").split("\n\n") if command.callback else []
-        command.help = "\n\n".join(" ".join(lines.split("\n")) for lines in paragraphs)
+flow(app, reports, talks, models)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""``dragoman prepare NAME --help``: the layout of a corpus and the options of its reader."""
+"""The help of commands: of ``dragoman prepare NAME --help`` the layout of a corpus and the options of its reader, too."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from textwrap import dedent, fill
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
 
 _WIDTH = 100
@@ -77,3 +78,10 @@ def _shown(value: object) -> str:
     if isinstance(value, tuple | list):
         return ",".join("-".join(one) if isinstance(one, tuple | list) else str(one) for one in value)
     return str(value)
+
+
+def flow(*apps: typer.Typer) -> None:
+    """Let the help of all commands flow to the terminal's width: typer ends its lines where those of the source end."""
+    for command in (command for one in apps for command in one.registered_commands):
+        paragraphs = inspect.cleandoc(getattr(command.callback, "__doc__", None) or "").split("\n\n")
+        command.help = "\n\n".join(" ".join(lines.split("\n")) for lines in paragraphs)

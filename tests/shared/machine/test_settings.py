@@ -80,7 +80,7 @@ for module in pkgutil.walk_packages(importlib.import_module("dragoman").__path__
         try:
             importlib.import_module(module.name)
         except ModuleNotFoundError as error:  # of an extra: nothing of it is imported, then
-            assert error.name in {"bitsandbytes", "peft"}, error
+            assert error.name in {"accelerate", "bitsandbytes", "peft"}, error
 rooms = ("dragoman.shared.", "dragoman.st.", "dragoman.mt.")
 assert len([name for name in sys.modules if name.startswith(rooms)]) > 200
 ours = [name for name in forked if name.startswith("dragoman")]
