@@ -1,4 +1,4 @@
-"""The help of commands: of ``dragoman prepare NAME --help`` the layout of a corpus and the options of its reader, too."""
+"""The help of commands; that of ``dragoman prepare NAME`` has the layout of a corpus and the options of its reader."""
 
 from __future__ import annotations
 
