@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.exchange import importing
+from dragoman.placing.budgets import loader
 from dragoman.runs.running import run_recipe
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import translation_budget
@@ -74,7 +75,7 @@ def load(
         ctc=ctc,
         reads=reads,
         writes=writes,
-        memory=memory,
+        load=loader(memory, machine, alone=not ensemble and language_model is None),
     )
 
 

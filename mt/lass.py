@@ -53,7 +53,7 @@ class MaskedLinear(Linear):
         plain: the map whose parameters it takes over.
     """
 
-    #: See shared/systems/placing.py.
+    #: See dragoman/placing/placed.py.
     read_outside = True
 
     def __init__(self, plain: Linear) -> None:

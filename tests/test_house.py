@@ -45,7 +45,7 @@ LAYERS = {
         ["phases"],
     ],
     "dragoman": [
-        ["runs", "reporting", "preparing"],
+        ["runs", "reporting", "preparing", "placing"],
         ["almanac", "exchange", "simultaneous"],
         ["commands"],
         ["serving"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dragoman.commands.options import ModelOptions, command_line
+from dragoman.placing.budgets import loader
 from dragoman.shared.errors import UsageError
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.machine.workspace import Workspace
@@ -35,7 +36,7 @@ def load_models(model: Path, options: ModelOptions, machine: Machine, *, ctc: bo
         ctc_weight=options.ctc_weight,
         reads=options.inputs,
         writes=options.writes,
-        memory=options.memory,
+        load=loader(options.memory, machine, alone=not options.ensemble and options.lm is None),
     )
 
 

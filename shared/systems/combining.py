@@ -5,8 +5,7 @@ What comes out is a System like any other: it translates, is evaluated, and can 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,9 +16,6 @@ from dragoman.shared.batches.fields import Field
 from dragoman.shared.described import describe
 from dragoman.shared.errors import UsageError
 from dragoman.shared.generator import Generator, Scorer
-from dragoman.shared.machine.budgets import memory_budgets
-from dragoman.shared.machine.device import Machine
-from dragoman.shared.machine.extras import require
 from dragoman.shared.machine.settings import prepare_process
 from dragoman.shared.nn.combined import Ensemble, ShallowFusion
 from dragoman.shared.nn.int8 import has_int8
@@ -55,7 +51,7 @@ def load_combined(
     ctc_weight: float = 0.0,
     reads: Sequence[str] | None = None,
     writes: str | None = None,
-    memory: str | None = None,
+    load: Callable[[Path], System] | None = None,
 ) -> System:
     """Load a model folder, and what is to work with it, for searches.
 
@@ -74,19 +70,16 @@ def load_combined(
         ctc_weight: the head's share in the scores of a joint search with the decoder; 0 for none.
         reads: the inputs that are read; None for those that the folder names.
         writes: the text that is written; None for the one that the folder names.
-        memory: how many bytes of weights each device may hold, "0=20GB,cpu=60GB", if the model is larger than the
-            device; layers that have no room are read from the folder each time (shared/systems/placing.py).
+        load: reads the model, and stores it for searches; None: all of it to the device.
 
     Raises:
         DataError: if a folder is not one.
-        UsageError: if the systems do not fit together, or the model has no place by ``memory``.
+        UsageError: if the systems do not fit together.
     """
     check_joint(ctc_weight, ctc=ctc, ensemble=ensemble)
-    if memory is not None and (ensemble or language_model or autocast_dtype == torch.int8):
-        raise UsageError("memory is for one model, without ensemble and language model, and in no precision int8")
     if autocast_dtype == torch.int8 and not has_int8():
         raise UsageError("precision int8: this build of torch has no oneDNN, which multiplies in eight bits")
-    system = System.load(model, device) if memory is None else _placed(model, memory, device, autocast_dtype)
+    system = System.load(model, device) if load is None else load(model)
     home = system.home
     system = system.for_task(reads=reads, writes=writes)
     if ctc:
@@ -100,23 +93,11 @@ def load_combined(
             system = with_language_model(system, System.load(language_model, device), lm_weight)
         except UsageError as error:
             raise UsageError(f"{language_model}: {error}") from error
-    if home is None:
+    if load is None:
         store_for_search(system, autocast_dtype)
     system.autocast_dtype, system.home = autocast_dtype, home
     prepare_process(device)  # only now: what was freed while matrices were stored goes back to the machine
     return system
-
-
-def _placed(model: Path, memory: str, device: str | torch.device, dtype: torch.dtype | None) -> System:
-    budgets = memory_budgets(memory)
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise UsageError("memory is for one process: it may hold several devices")
-    for name in budgets:
-        Machine(device=name)  # refuses one that is not there
-    require("accelerate", "offload", "memory")
-    from dragoman.shared.systems.placing import load_placed
-
-    return load_placed(System, model, budgets, str(device), dtype)
 
 
 def ensembled(systems: Sequence[System]) -> System:

@@ -42,7 +42,7 @@ class SavedModel(Described, nn.Module):
         origin: where parameters came from that were not initialised by chance, a line each; kept in the folder.
         autocast_dtype: set once matrices are stored for searches, under autocast or in eight bits
             (shared/systems/combining.py).
-        home: the device that computes, set where layers stand elsewhere, too (shared/systems/placing.py).
+        home: the device that computes, set where layers stand elsewhere, too (dragoman/placing/placed.py).
     """
 
     purpose: ClassVar[str] = ""

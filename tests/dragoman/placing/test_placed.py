@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 import dragoman
 from dragoman import DataError, UsageError
 from dragoman.cli.main import app
+from dragoman.placing.budgets import memory_budgets
 from dragoman.shared.batch import Batch
-from dragoman.shared.machine.budgets import memory_budgets
 from dragoman.shared.nn.transformer import fresh
 from dragoman.shared.padded import Padded
 from dragoman.shared.systems.combining import load_combined
@@ -21,7 +21,7 @@ from tests import small
 from tests.small import refuses
 
 pytest.importorskip("accelerate")
-from dragoman.shared.systems.placing import FOLDER, _Place, layers_of, plan, rest_of, size_of_all  # noqa: E402
+from dragoman.placing.placed import FOLDER, _Place, layers_of, plan, rest_of, size_of_all  # noqa: E402
 
 TEXTS = ["one two", "eight seven", "five five", "six three"]
 #: Of the golden system, whose rest is 85.4 KB, a layer of the encoder 22.1 KB and one of the decoder 31.7 KB.
@@ -102,12 +102,12 @@ def test_some_layers_stay_and_others_come_and_go(tmp_path):
 
 
 def test_half_precision_is_as_without_it():
-    def half(**more):
-        system = load_combined(small.GOLDEN, autocast_dtype=torch.bfloat16, **more)
+    def half(memory=None):
+        system = dragoman.load(small.GOLDEN, device="cpu", precision="bf16", memory=memory)
         with system.autocast():
             return shown([[one] for one, *_ in system.hypotheses(TEXTS)])
 
-    assert [[t for t, _ in row] for row in half(memory="cpu=103KB")] == [[t for t, _ in row] for row in half()]
+    assert [[t for t, _ in row] for row in half("cpu=103KB")] == [[t for t, _ in row] for row in half()]
 
 
 def test_weights_go_after_an_error_and_come_again(monkeypatch):

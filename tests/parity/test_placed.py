@@ -3,15 +3,15 @@
 import pytest
 import torch
 
+import dragoman
 from dragoman.exchange.importing import import_model
 from dragoman.shared.search import BeamSearch, Rules
-from dragoman.shared.systems.combining import load_combined
 from dragoman.shared.systems.system import System
 from tests.parity.library_models import SENTENCES, Canary, Mixture, Seamless, noise
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
-from dragoman.shared.systems.placing import layers_of, rest_of, size_of_all  # noqa: E402
+from dragoman.placing.placed import layers_of, rest_of, size_of_all  # noqa: E402
 from tests.parity.test_huggingface_whisper import saved as whisper  # noqa: E402
 from tests.parity.test_language_models import written as language_model  # noqa: E402
 
@@ -45,7 +45,7 @@ def test_outputs_are_as_without(name, tmp_path):
     plain = System.load(folder)
     layers = layers_of(plain)
     need = rest_of(plain, layers) + max(size_of_all([layer]) for layer in layers.values())
-    placed = load_combined(folder, memory=f"cpu={-(-need // 1024)}KB")
+    placed = dragoman.load(folder, device="cpu", memory=f"cpu={-(-need // 1024)}KB")
     away = [name for name, layer in layers_of(placed).items() if next(layer.parameters()).is_meta]
     assert len(away) == len(layers) > 1
     for reads in plain.inputs:
