@@ -106,12 +106,11 @@ def test_what_is_asked_reaches_what_loads_and_runs(monkeypatch):
     monkeypatch.setattr(functions, "load_combined", lambda *given, **how: asked.append((given, how)))
     dragoman.load("a", device="cpu")
     plain = {"autocast_dtype": None, "ensemble": [], "language_model": None, "lm_weight": 0.0, "ctc": False}
-    assert asked == [((Path("a"), "cpu"), plain | dict.fromkeys(("reads", "writes", "memory")))]
+    assert asked == [((Path("a"), "cpu"), plain | dict.fromkeys(("reads", "writes", "load")))]
     more = {"ensemble": ["b"], "language_model": "c", "lm_weight": 0.5, "ctc": True, "reads": ["x"], "writes": "y"}
-    more["memory"] = "cpu=1GB"
     dragoman.load("a", device="cpu", precision="bf16", **more)
     wanted = more | {"ensemble": [Path("b")], "language_model": Path("c"), "autocast_dtype": torch.bfloat16}
-    assert asked[1] == ((Path("a"), "cpu"), wanted)
+    assert asked[1] == ((Path("a"), "cpu"), wanted | {"load": None})
     ran = []
     monkeypatch.setattr(
         functions, "run_recipe", lambda recipe, **how: ran.append(how) or SimpleNamespace(output=recipe)
