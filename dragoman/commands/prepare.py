@@ -10,7 +10,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from dragoman.commands.sharding import Waiting, prepare_shard, read_shard
+from dragoman.commands.prepare_shard import prepare_shard
+from dragoman.commands.shard_numbers import Waiting, read_shard
 from dragoman.commands.text_options import names_of
 from dragoman.preparing.preparation import prepare
 from dragoman.preparing.report import render

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterable
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dragoman.commands.detecting import Detection, by_language
-from dragoman.commands.glossary_search import with_glossary
-from dragoman.commands.heard_language import heard
+from dragoman.commands.detecting import Detection
 from dragoman.commands.identifying import Identifier
-from dragoman.commands.input_files import lines, refuse_sound, report_cut, report_unreadable, sound_files
-from dragoman.commands.lines_before import check_context, with_context
+from dragoman.commands.input_files import refuse_sound, sound_files
+from dragoman.commands.line_translation import translate_lines
+from dragoman.commands.lines_before import check_context
 from dragoman.commands.loading import load_models
 from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOptions
-from dragoman.commands.pace import Pace
-from dragoman.commands.paragraphs import paragraphs_translated, refuse_split
-from dragoman.commands.searching import fitting, search_for, translation_options
+from dragoman.commands.output_parts import OutputParts, maker
+from dragoman.commands.paragraphs import refuse_split
+from dragoman.commands.searching import fitting, search_for
+from dragoman.commands.shard_numbers import read_shard
 from dragoman.commands.text_options import TextOptions
 from dragoman.commands.timed_output import FORMATS, check_output, rendered, write_timed
 from dragoman.commands.whole_documents import translate_documents
 from dragoman.commands.whole_files import has_form, translate_files
-from dragoman.shared.errors import DataError, UsageError, plural
-from dragoman.shared.evaluation.outputs import ONE_LINE
-from dragoman.shared.generator import Hypothesis
+from dragoman.shared.errors import UsageError
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.sound.segmentation import check_segmenter
 from dragoman.shared.sound.speech_activity import check_detector
-
-OUT = "--out is for subtitles, JSON and Markdown, and for sound with --format srt, vtt, tsv, and json of one hypothesis"
-CHUNK = 2048  # lines held in memory at a time
 
 
 def translate_inputs(
@@ -45,6 +36,7 @@ def translate_inputs(
     n_best: int,
     kind: str,
     out: Path | None,
+    shard: str | None = None,
     texts: TextOptions,
     sound: SoundOptions,
     search: ChoosingOptions,
@@ -56,6 +48,9 @@ def translate_inputs(
         DataError: for text that cannot be read; at the end, if sound files could not be.
         UsageError: if options do not fit together, or the model reads something else.
     """
+    part = None if shard is None else read_shard(shard)
+    if part is not None and out is None:
+        raise UsageError("--shard needs --out, the file for the lines of all machines")
     search_for(search, n_best=n_best)
     several = n_best > 1 or (search.samples > 1 and not search.chooses)
     if several and kind not in ("text", "json"):
@@ -79,7 +74,10 @@ def translate_inputs(
         check_context(system, marked=marked)
     if texts.split:
         refuse_split(speech=speech, several=several, marked=marked)
-    if kind != "text" and not (kind == "json" and (several or not speech)):
+    timed = kind != "text" and not (kind == "json" and (several or not speech))
+    if part is not None and (timed or marked or texts.documents):
+        raise UsageError("--shard divides lines: without --documents, for files with a form name some on each machine")
+    if timed:
         options: dict[str, Any] = {"sound": sound, "search": search, "models": models, "loaded": system}
         options |= {"identifier": asked}
         render = partial(rendered, kind, batch_size=models.batch_size)
@@ -93,60 +91,38 @@ def translate_inputs(
             raise UsageError("subtitles, JSON and Markdown: without --n-best, --samples, --documents and --format")
         translate_files(system, inputs, out=out, **of_texts)
         return
-    if out is not None:
-        raise UsageError(OUT)
     if texts.documents:
+        if out is not None:
+            raise UsageError("--out: --documents prints")
         translate_documents(system, inputs, **of_texts)
         return
-    chosen = search_for(search, n_best=n_best, tokenizer=system.output.tokenizer)
-    chosen = with_glossary(chosen, texts.glossary, system, None if detection else languages)
-    if speech:
-        chosen, languages = heard(chosen, system, languages, asked)
-    else:
+    if not speech:
         sound.refuse()
         refuse_sound(model, inputs)
-    names = [system.output_name, *(name for name in system.texts if name != system.output_name)]
-    options = translation_options(languages, sound, models, speech=speech)
-    items: Iterable[str | Path] = sound_files(inputs) if speech else lines(inputs)
-    if texts.context:
-        items = with_context(lines(inputs), texts.context)
-    iterator = enumerate(items, start=1)
-    unreadable: list[DataError] = []
-
-    def translate(source: str | None, some: list[Any]) -> list[list[Hypothesis]]:
-        options["source_language"] = source
-
-        def found(parts: list[Any]) -> list[list[Hypothesis]]:
-            return system.hypotheses(parts, search=chosen, unreadable=unreadable, **options)
-
-        return paragraphs_translated(system, some, found, (source, languages[1])) if texts.split else found(some)
-
-    pace = Pace()
-    while chunk := list(islice(iterator, CHUNK)):
-        before = len(unreadable)
-        with pace.working(), machine.autocast():
-            some: list[Any] = [item for _, item in chunk]
-            codes = detection.languages(some, chunk[0][0]) if detection else []
-            outputs = by_language(some, codes, translate) if detection else translate(languages[0], some)
-        for (number, item), hypotheses in zip(chunk, outputs, strict=True):
-            if kind == "json":
-                listed = [{"score": round(one.score, 4), "cut": one.cut, **one.texts} for one in hypotheses]
-                place: dict[str, Any] = {"file": str(item)} if speech else {"line": number}
-                place |= {"source_language": codes[number - chunk[0][0]]} if detection else {}
-                print(json.dumps(place | {"hypotheses": listed}, ensure_ascii=False))
-                continue
-            for hypothesis in hypotheses:
-                cells = [str(item).translate(ONE_LINE)] if speech else [str(number)] if several else []
-                cells += [f"{hypothesis.score:.4f}"] if several else []
-                cells += [hypothesis.texts[name].translate(ONE_LINE) for name in names]
-                print("\t".join(cells))
-        sys.stdout.flush()
-        report_unreadable(unreadable[before:])
-        cut = [item if speech else number for (number, item), h in zip(chunk, outputs, strict=True) if h and h[0].cut]
-        report_cut([str(name) if speech else f"line {name}" for name in cut])
-        for (_, item), hypotheses in zip(chunk, outputs, strict=True):
-            if speech and hypotheses:
-                pace.heard(item)
-    pace.report()
-    if unreadable:
-        raise DataError(f"{len(unreadable)} of {plural(number, 'sound file')} could not be translated")
+    parts = None
+    if out is not None:
+        if not inputs:
+            raise UsageError("--out needs input files: standard input cannot be read again")
+        inputs = sound_files(inputs) if speech else inputs
+        of_all = {"languages": languages, "identifier": identifier, "n_best": n_best, "format": kind}
+        made_by = maker(model, inputs, **of_all, texts=texts, sound=sound, search=search, models=models)
+        parts = OutputParts(out, part or (1, 1), made_by)
+        if parts.done:
+            print(f"{out}: done before")
+            return
+    translate_lines(
+        system,
+        inputs,
+        languages=languages,
+        asked=asked,
+        detection=detection,
+        n_best=n_best,
+        several=several,
+        kind=kind,
+        parts=parts,
+        texts=texts,
+        sound=sound,
+        search=search,
+        models=models,
+        machine=machine,
+    )

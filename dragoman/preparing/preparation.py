@@ -3,7 +3,7 @@
 Reading texts is quick and stays in one process; what takes long, looking into sound files, goes in chunks of rows to a
 pool of processes. What a chunk found is noted in a journal beside the manifest, so that an interrupted split goes on
 where it stopped; a finished split is kept as long as the corpus' settings and files do not change. Several machines can
-share the looking (dragoman/commands/sharding.py).
+share the looking (dragoman/commands/prepare_shard.py).
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,12 @@ def run_recipe(
 
 def unfinished(recipe: Recipe) -> list[str]:
     """Return the phases of a recipe that were not finished as it now says."""
+    done = finished_phases(recipe)
+    return [name for name in recipe.phases if name not in done]
+
+
+def finished_phases(recipe: Recipe) -> Done:
+    """Return the phases of a recipe that were finished as it now says."""
     output = Path(recipe.value("output_folder"))
     done: Done = {}
     for name, phase in recipe.plan.items():
@@ -117,7 +124,7 @@ def unfinished(recipe: Recipe) -> list[str]:
             continue
         if is_same(phase, _inputs(phase, done), state):
             done[name] = _result(output, name, state)
-    return [name for name in recipe.phases if name not in done]
+    return done
 
 
 def is_finished(recipe: Recipe) -> bool:
@@ -198,33 +205,17 @@ def _settle(workspace: Workspace, now: PhaseNow) -> dict[str, Any]:
 
 def _run_phase(plan: Plan, name: str, workspace: Workspace, done: Done, keep_time_outside: Callable[[], None]) -> bool:
     """Run a phase if it is not finished; tell whether it was run."""
-    import torch
-
-    from dragoman.runs.alike import check_manifests
     from dragoman.shared.machine.processes import on_main
 
-    record = PhaseRecord(workspace.output, name)
-    now = PhaseNow(plan, plan[name], workspace, _inputs(plan[name], done))
-    workspace.phase = name
-    state, finished = on_main(lambda: (settled := _settle(workspace, now), _finished(settled)), workspace)
-    if finished:
-        workspace.log.info("%s: done before", name)
-        done[name] = _result(workspace.output, name, state)
-        return False
-    workspace.log.info("%s: %s", name, "resuming" if state else "starting")
     stopwatch = Stopwatch()
-    torch.manual_seed(workspace.seed_for(name))
-    phase: Phase = plan[name].build()
-    before = float(state.get("seconds", 0.0))
-    manifests = manifest_marks(phase)
-    check_manifests(manifests, workspace)
-    now.check_manifests(state, manifests)
-    outputs = [str(path) for path in phase.outputs()]
-    state = now.started_with() | {"outputs": outputs, "manifests": manifests}
+    begun = begin(plan, name, workspace, done)
+    if begun is None:
+        return False
+    record, state = PhaseRecord(workspace.output, name), begun.state
 
     def note(status: str) -> None:
         if workspace.main:
-            record.write(status=status, **state, seconds=before + stopwatch.seconds)
+            record.write(status=status, **state, seconds=begun.seconds + stopwatch.seconds)
 
     def keep_time() -> None:
         note("running")
@@ -233,16 +224,55 @@ def _run_phase(plan: Plan, name: str, workspace: Workspace, done: Done, keep_tim
     workspace.keep_time = keep_time
     note("running")
     try:
-        phase.run(workspace)
+        begun.phase.run(workspace)
     except BaseException:
         with suppress(OSError):  # on a full disk, what has happened is more important
             note("running")
         raise
     state |= {"finished": datetime.now(UTC).isoformat(), "runs": on_main(lambda: _runs(state["outputs"]), workspace)}
     note("finished")
-    workspace.log.info("%s: done in %.0f s", name, before + stopwatch.seconds)
+    workspace.log.info("%s: done in %.0f s", name, begun.seconds + stopwatch.seconds)
     done[name] = _result(workspace.output, name, state)
     return True
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A phase that is to run: what its record says of it, and the seconds that it took before."""
+
+    phase: Phase
+    state: dict[str, Any]
+    seconds: float
+
+
+def begin(plan: Plan, name: str, workspace: Workspace, done: Done) -> Begun | None:
+    """Build a phase that is not finished, if it is what it was when it was started; None if it is finished.
+
+    Raises:
+        UsageError: if it has changed since then.
+        DataError: if a manifest has.
+    """
+    import torch
+
+    from dragoman.runs.alike import check_manifests
+    from dragoman.shared.machine.processes import on_main
+
+    now = PhaseNow(plan, plan[name], workspace, _inputs(plan[name], done))
+    workspace.phase = name
+    state, finished = on_main(lambda: (settled := _settle(workspace, now), _finished(settled)), workspace)
+    if finished:
+        workspace.log.info("%s: done before", name)
+        done[name] = _result(workspace.output, name, state)
+        return None
+    workspace.log.info("%s: %s", name, "resuming" if state else "starting")
+    torch.manual_seed(workspace.seed_for(name))
+    phase: Phase = plan[name].build()
+    manifests = manifest_marks(phase)
+    check_manifests(manifests, workspace)
+    now.check_manifests(state, manifests)
+    outputs = [str(path) for path in phase.outputs()]
+    begun = now.started_with() | {"outputs": outputs, "manifests": manifests}
+    return Begun(phase, begun, float(state.get("seconds", 0.0)))
 
 
 def _finished(state: Mapping[str, Any]) -> bool:

@@ -86,6 +86,32 @@ class Sharded(Phase):
             DataError: if a row lacks what is read, or too many outputs are dropped.
             UsageError: if what makes them, or a manifest, has changed since the phase was started.
         """
+        makers, manifests, shards, todo = self._planned(workspace)
+        self._make(workspace, makers, shards, todo[workspace.rank :: workspace.world])
+        barrier(workspace)
+        on_main(lambda: self._finish(workspace, makers, manifests, shards), workspace)
+
+    def run_part(self, workspace: Workspace, number: int, of: int) -> list[int]:
+        """Make the shards that are the share of one of several processes that know nothing of each other.
+
+        Args:
+            workspace: of one process.
+            number: of this one, from 0.
+            of: how many there are.
+
+        Returns:
+            The numbers of those whose shards are not all there. If there are none, :meth:`run` puts them together.
+
+        Raises:
+            DataError: as :meth:`run`.
+            UsageError: as :meth:`run`.
+        """
+        makers, _, shards, todo = self._planned(workspace)
+        self._make(workspace, makers, shards, [place for place in todo if place % of == number])
+        return sorted({place % of for place in todo if not shards[place].path.is_file()})
+
+    def _planned(self, workspace: Workspace) -> tuple[dict[str, str], dict[str, Manifest], list[Shard], list[int]]:
+        """Return the makers, the manifests, all shards, and the numbers of those that are not there."""
         paths = find_manifests(self.manifests)
         manifests = {f"{path.parent.name}/{path.name}": opened(path, workspace) for path in paths}
         if len(manifests) < len(paths):
@@ -93,25 +119,26 @@ class Sharded(Phase):
         makers = on_main(lambda: self.made_by(workspace), workspace)
         folder = workspace.folder / "shards"
         shards = [shard for name, manifest in manifests.items() for shard in self._shards(manifest, folder / name)]
-        todo = on_main(lambda: self._begin(workspace, makers, manifests, shards), workspace)
-        mine = todo[workspace.rank :: workspace.world]
-        if mine:
-            self.start(workspace, makers)
-            rows = sum(len(shards[number].rows) for number in mine)
-            with progress(workspace.phase, enabled=workspace.show_progress) as show:
-                done = 0
-                for number in mine:
-                    # Its own, so that a search which draws finds the same in whatever order shards are done.
-                    torch.manual_seed(workspace.seed_for(workspace.phase, "shard", number))
-                    shard = shards[number]
-                    free = shard.manifest.free_columns | self.columns(shard.manifest) | {DROPPED: pa.string()}
-                    Manifest.write(shard.path, self.made(shard, workspace), free)
-                    done += len(shard.rows)
-                    show(done, rows)
-                    if workspace.main:
-                        workspace.keep_time()
-        barrier(workspace)
-        on_main(lambda: self._finish(workspace, makers, manifests, shards), workspace)
+        return makers, manifests, shards, on_main(lambda: self._begin(workspace, makers, manifests, shards), workspace)
+
+    def _make(self, workspace: Workspace, makers: dict[str, str], shards: list[Shard], numbers: list[int]) -> None:
+        """Make some of the shards."""
+        if not numbers:
+            return
+        self.start(workspace, makers)
+        rows = sum(len(shards[number].rows) for number in numbers)
+        with progress(workspace.phase, enabled=workspace.show_progress) as show:
+            done = 0
+            for number in numbers:
+                # Its own, so that a search which draws finds the same in whatever order shards are done.
+                torch.manual_seed(workspace.seed_for(workspace.phase, "shard", number))
+                shard = shards[number]
+                free = shard.manifest.free_columns | self.columns(shard.manifest) | {DROPPED: pa.string()}
+                Manifest.write(shard.path, self.made(shard, workspace), free)
+                done += len(shard.rows)
+                show(done, rows)
+                if workspace.main:
+                    workspace.keep_time()
 
     def _shards(self, manifest: Manifest, folder: Path) -> Iterator[Shard]:
         for number, start in enumerate(range(0, len(manifest), self.shard_rows)):

@@ -73,5 +73,4 @@ def test_what_does_not_fit_together_is_refused(dragoman, film, tmp_path):
     refused("de.srt: 2 files cannot be written as one", film, tmp_path / "bad.srt", "--out", tmp_path / "de.srt")
     assert not (tmp_path / "film.vtt").exists() and not (tmp_path / "de.srt").exists()
     refused("without --n-best", film, "--n-best", "2")
-    refused("--out is for subtitles", tmp_path / "news.txt", "--out", tmp_path / "de")
     assert film.read_text(encoding="utf-8") == FILM

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from dragoman.commands.sharding import prepare_shard
+from dragoman.commands.prepare_shard import prepare_shard
 from dragoman.preparing.preparation import prepare
 from dragoman.st.corpora.tsv import Tsv
 

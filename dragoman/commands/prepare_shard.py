@@ -7,11 +7,9 @@ the same, byte for byte. ``prepare`` without a shard does so too, and looks at w
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from pathlib import Path
-from reprlib import repr as shown
 
+from dragoman.commands.shard_numbers import Shard, Waiting
 from dragoman.preparing.finished import Finished
 from dragoman.preparing.preparation import (
     Allowed,
@@ -21,47 +19,11 @@ from dragoman.preparing.preparation import (
     finished_reports,
     prepare_locked,
 )
-from dragoman.preparing.report import NAMED, SplitReport
-from dragoman.shared.errors import UsageError
+from dragoman.preparing.report import SplitReport
 from dragoman.shared.machine.files import locked
 from dragoman.shared.preparing.probing import Pool
 from dragoman.shared.preparing.reader import Corpus
 from dragoman.shared.sound.audio import END_TOLERANCE
-
-#: The most machines that share a corpus: whoever is done looks for the journal of each.
-MOST_SHARDS = 10_000
-
-_SHARD = re.compile(r"0*([0-9]{1,9})/0*([0-9]{1,9})")
-
-#: Number of the machine, from 1, and how many there are.
-Shard = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """The numbers of the machines that have yet to finish."""
-
-    shards: list[int]
-
-    def __str__(self) -> str:
-        """Return the numbers, of many the first ones."""
-        more = f" and {len(self.shards) - NAMED:,} more" if len(self.shards) > NAMED else ""
-        return ", ".join(map(str, self.shards[:NAMED])) + more
-
-
-def read_shard(text: str) -> Shard:
-    """Read "2/8".
-
-    Raises:
-        UsageError: if it is no such thing.
-    """
-    written = _SHARD.fullmatch(text)
-    number, of = map(int, written.groups()) if written else (0, 0)
-    if not 1 <= number <= of <= MOST_SHARDS:
-        raise UsageError(
-            f"a shard is written i/n, such as 2/8, with i from 1 to n and n at most {MOST_SHARDS:,}, not {shown(text)}"
-        )
-    return number, of
 
 
 def prepare_shard(

@@ -10,7 +10,8 @@ import pytest
 import soundfile
 
 from dragoman import DataError, Manifest, UsageError
-from dragoman.commands.sharding import Waiting, prepare_shard, read_shard
+from dragoman.commands.prepare_shard import prepare_shard
+from dragoman.commands.shard_numbers import Waiting, read_shard
 from dragoman.preparing import preparation as module
 from dragoman.preparing.preparation import Allowed, prepare, prepare_locked
 from dragoman.st.corpora.tsv import Tsv

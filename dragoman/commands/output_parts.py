@@ -1,0 +1,141 @@
+"""The output of ``translate`` as a file that is made in parts, by one machine or by several with a common disk.
+
+``big.de.parts/`` has a file for each part of the inputs that is translated, whole or absent, so that a command which is
+killed goes on behind what is done. Whoever finds all of them puts them together: ``big.de``, and ``big.de.json``, which
+says what made it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dragoman.commands.shard_numbers import Shard, Waiting
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.files import discard_folder, locked, replaced_file
+from dragoman.shared.machine.records import read_record
+from dragoman.shared.machine.workspace import fingerprint
+from dragoman.shared.phases.generating import fingerprint_of_model
+from dragoman.shared.systems.inputs import AUDIO_SUFFIXES
+from dragoman.shared.systems.model_folder import model_folder
+
+#: Options that do not change an output.
+WITHOUT_EFFECT = ("batch_size", "device", "memory")
+
+
+class OutputParts:
+    """The parts of an output, of which this machine makes its share.
+
+    Args:
+        out: the file that they become.
+        shard: number of this machine, and how many there are.
+        made_by: what makes the output, by name; the same for all machines and starts.
+
+    Raises:
+        DataError: if the note of an earlier start cannot be read.
+        UsageError: if there is a file that something else has made, or parts of one.
+    """
+
+    def __init__(self, out: Path, shard: Shard, made_by: Mapping[str, Any]) -> None:
+        if out.is_dir():
+            raise UsageError(f"--out {out}: is a folder; name the file for the lines of all inputs")
+        self.out = out
+        self.shard = shard
+        self.folder = out.with_name(f"{out.name}.parts")
+        self._note = out.with_name(f"{out.name}.json")
+        self._made_by = json.loads(json.dumps(made_by, default=str))
+        begun = self.folder / "begun.json"
+        with locked(out.with_name(f".{out.name}.lock")):
+            self.done = out.is_file() and not self.folder.exists()
+            if self.done:
+                if not self._note.is_file():
+                    raise UsageError(f"--out {out}: is there already; delete it, or name another file")
+                self._compare(self._note, f"delete {out} and {self._note}, or name another file")
+            elif any(self.folder.glob("[0-9]*")):
+                self._compare(begun, f"delete {self.folder}, or name another file")
+            else:
+                self._write(begun)
+
+    def is_to_do(self, number: int) -> bool:
+        """Tell whether a part, from 0, is this machine's, and not there yet."""
+        return number % self.shard[1] == self.shard[0] - 1 and not self._part(number).exists()
+
+    def write(self, number: int, lines: list[str]) -> None:
+        """Write the lines of a part."""
+        with replaced_file(self._part(number)) as temporary:
+            temporary.write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+
+    def join(self, count: int) -> str:
+        """Put the parts together, if all are there; say so, or which machines have yet to make theirs."""
+        with locked(self.out.with_name(f".{self.out.name}.lock")):
+            if self.out.is_file() and not self.folder.exists():  # another machine was here first
+                return f"{self.out}: done"
+            missing = [number for number in range(count) if not self._part(number).exists()]
+            if missing:
+                waiting = Waiting(sorted({number % self.shard[1] + 1 for number in missing}))
+                number, of = self.shard
+                return f"{self.out}: shard {number}/{of} is done; {waiting} of {of} still to be run"
+            with replaced_file(self.out) as temporary, open(temporary, "wb") as whole:
+                for number in range(count):
+                    with open(self._part(number), "rb") as part:
+                        shutil.copyfileobj(part, whole)
+            self._write(self._note)
+            discard_folder(self.folder)
+            return f"{self.out}: done"
+
+    def _part(self, number: int) -> Path:
+        return self.folder / f"{number:08d}"
+
+    def _write(self, note: Path) -> None:
+        with replaced_file(note) as temporary:
+            temporary.write_text(json.dumps(self._made_by, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def _compare(self, note: Path, advice: str) -> None:
+        before = read_record(note, {}, "a note of what was begun", advice)
+        for name in sorted(before.keys() | self._made_by.keys()):
+            if before.get(name) != self._made_by.get(name):
+                begun, now = before.get(name), self._made_by.get(name)
+                raise UsageError(f"--out {self.out}: was begun with {name} {begun}, not {now}; {advice}")
+
+
+def maker(model: Path, inputs: list[Path], **options: Any) -> dict[str, Any]:
+    """Return what makes an output: the models, the files that are read, and options that are no defaults.
+
+    Args:
+        model: its folder.
+        inputs: files of text, or sound files, which count by their sizes.
+        **options: by name; of those that are dataclasses, their fields.
+    """
+    flat = {"model": model}
+    for name, value in options.items():
+        if hasattr(value, "__dataclass_fields__"):
+            default = asdict(type(value)())
+            flat |= {key: one for key, one in asdict(value).items() if one != default[key]}
+        elif value is not None:
+            flat[name] = value
+    marks = {name: _mark(one) for name, one in flat.items() if name not in WITHOUT_EFFECT}
+    return marks | {
+        "inputs": _mark(inputs[0]) if len(inputs) == 1 else f"{len(inputs)} files ({fingerprint(_mark(inputs), {})})"
+    }
+
+
+def _mark(value: Any) -> Any:
+    """Return a value as a note has it: a place beside what is in it, of a sound file its size; or raise a DataError."""
+    if isinstance(value, list):
+        return [_mark(one) for one in value]
+    if not isinstance(value, Path):
+        return value
+    try:
+        if value.is_dir():
+            return f"{value} ({fingerprint_of_model(model_folder(value))})"
+        if value.suffix.lower() in AUDIO_SUFFIXES:
+            return f"{value} ({value.stat().st_size} bytes)"
+        with open(value, "rb") as content:
+            return f"{value} ({hashlib.file_digest(content, 'blake2b').hexdigest()[:16]})"
+    except OSError as error:
+        raise DataError(f"{value}: cannot be read ({error.strerror})") from error

@@ -1,0 +1,100 @@
+"""Lines that are translated into a file: in parts, by several machines, and on after a kill."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dragoman.commands import line_translation
+from dragoman.commands.output_parts import OutputParts
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "model"
+LINES = ["one two", "", "three four", "two one", "four", "three", "one"]
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(line_translation, "LINES", 2)
+
+
+@pytest.fixture
+def source(tmp_path):
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    return tmp_path / "in.txt"
+
+
+@pytest.fixture
+def printed(dragoman, source):
+    code, output, _ = dragoman("translate", GOLDEN, source)
+    assert code == 0 and len(output.splitlines()) == len(LINES) and output.startswith("zwei eins\n")
+    return output
+
+
+def test_a_file_holds_what_would_be_printed_and_is_made_once(dragoman, source, printed, tmp_path):
+    out = tmp_path / "out.txt"
+    assert dragoman("translate", GOLDEN, source, "--out", out)[:2] == (0, f"{out}: done\n")
+    assert out.read_text(encoding="utf-8") == printed
+    assert {place.name for place in tmp_path.iterdir()} == {"in.txt", "out.txt", "out.txt.json"}
+    made_by = json.loads((tmp_path / "out.txt.json").read_text())
+    assert made_by["model"].startswith(str(GOLDEN)) and str(source) in made_by["inputs"]
+    out.write_text("kept")
+    assert dragoman("translate", GOLDEN, source, "--out", out)[:2] == (0, f"{out}: done before\n")
+    assert out.read_text() == "kept"
+
+
+def test_machines_share_a_file_and_the_last_one_puts_it_together(dragoman, source, printed, tmp_path):
+    out = tmp_path / "out.txt"
+    for number, said in ((3, "shard 3/3 is done; 1, 2 of 3"), (1, "shard 1/3 is done; 2 of 3")):
+        code, output, _ = dragoman("translate", GOLDEN, source, "--out", out, "--shard", f"{number}/3")
+        assert (code, output) == (0, f"{out}: {said} still to be run\n") and not out.exists()
+    assert dragoman("translate", GOLDEN, source, "--out", out, "--shard", "2/3")[1] == f"{out}: done\n"
+    assert out.read_text(encoding="utf-8") == printed
+
+
+def test_a_command_that_was_killed_translates_what_is_left(dragoman, source, printed, tmp_path, monkeypatch):
+    out, write, written = tmp_path / "out.txt", OutputParts.write, []
+
+    def killed(parts, number, lines):
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        written.append(number)
+        write(parts, number, lines)
+
+    monkeypatch.setattr(OutputParts, "write", killed)
+    assert dragoman("translate", GOLDEN, source, "--out", out)[0] != 0 and not out.exists()
+    monkeypatch.setattr(OutputParts, "write", lambda *given: written.append(given[1]) or write(*given))
+    assert dragoman("translate", GOLDEN, source, "--out", out)[0] == 0
+    assert written == [0, 1, 2, 3] and out.read_text(encoding="utf-8") == printed
+
+
+def test_parts_of_something_else_are_not_mixed_in(dragoman, source, tmp_path):
+    out = tmp_path / "out.txt"
+    asked = ["translate", GOLDEN, source, "--out", out, "--shard", "1/2"]
+    assert dragoman(*asked)[0] == 0
+    code, _, messages = dragoman(*asked, "--beam", 2)
+    assert code == 2 and f"--out {out}: was begun with beam None, not 2; delete {out}.parts" in messages
+    source.write_text("four\n" * 9)
+    code, _, messages = dragoman(*asked)
+    assert code == 2 and f"was begun with inputs {source} (" in messages
+    code, _, messages = dragoman("translate", GOLDEN, source, "--out", source)
+    assert code == 2 and f"--out {source}: is there already" in messages and source.read_text() == "four\n" * 9
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["in.txt", "--shard", "1/2"], "--shard needs --out"),
+        (["in.txt", "--out", "out.txt", "--shard", "3/2"], "a shard is written i/n"),
+        (["none.txt", "--out", "out.txt"], "none.txt: cannot be read (No such file or directory)"),
+        (["--out", "out.txt"], "--out needs input files: standard input cannot be read again"),
+        (["in.txt", "--out", "."], "is a folder; name the file"),
+        (["page.md", "--out", "made", "--shard", "1/2"], "--shard divides lines"),
+        (["in.txt", "--documents", "--out", "out.txt"], "--documents prints"),
+    ],
+)
+def test_files_that_cannot_be_made_are_refused(dragoman, source, monkeypatch, options, message):
+    monkeypatch.chdir(source.parent)
+    Path("page.md").write_text("one\n")
+    code, output, messages = dragoman("translate", GOLDEN, *options, text="one\n")
+    assert code in (1, 2) and not output and message in messages, messages
+    assert {place.name for place in source.parent.iterdir()} == {"in.txt", "page.md"}

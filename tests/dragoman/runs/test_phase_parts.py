@@ -1,0 +1,109 @@
+"""Phases that are divided among processes which know nothing of each other: dragoman run RECIPE --shard 2/3."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dragoman import Manifest, Recipe, UsageError
+from dragoman.runs.phase_parts import run_part
+from dragoman.runs.running import run_recipe, unfinished
+from dragoman.shared.phases.generating import Generate
+from tests import small
+from tests.small import refuses
+
+MODEL = Path(__file__).parents[2] / "golden" / "model"
+RECIPE = """\
+# A model translates a manifest, and is scored
+output_folder: {folder}/out
+device: cpu
+workers: 0
+noprogressbar: True
+beam: 2
+search: !new:shared.search.beam.BeamSearch {{beam: !ref <beam>}}
+budget: !new:shared.batches.stream.Budget {{rows: 2}}
+phases:
+    generate: !new:shared.phases.Generate
+        model: {model}
+        manifests: ["{folder}/en-de/*.arrow"]
+        search: !ref <search>
+        budget: !ref <budget>
+        shard_rows: 2
+    evaluate: !new:shared.phases.Evaluate
+        model: {model}
+        manifests: [!ref <output_folder>/generate/en-de/train.arrow]
+        search: !ref <search>
+        budget: !ref <budget>
+        metrics: [chrf]
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    words = "one two three four five six seven eight".split()
+    rows = [small.row(f"r{number}", " ".join(words[number % 5 : number % 7 + 1]), "x") for number in range(9)]
+    Manifest.write(tmp_path / "en-de" / "train.arrow", rows)
+    (tmp_path / "mine.yaml").write_text(RECIPE.format(folder=tmp_path, model=MODEL))
+    return lambda **keys: Recipe.load(tmp_path / "mine.yaml", keys)
+
+
+def made(folder):
+    return {name: (folder / "generate" / name).read_bytes() for name in ("en-de/train.arrow", "generated.json")}
+
+
+def test_parts_in_any_order_make_what_one_process_makes(recipe, tmp_path, monkeypatch):
+    run_recipe(recipe(), until="generate")
+    whole = made(tmp_path / "out")
+    (tmp_path / "out").rename(tmp_path / "alone")
+    shards, written = Generate.made, []
+    monkeypatch.setattr(Generate, "made", lambda *given: written.append(given[1].path.name) or shards(*given))
+    for number, waiting in ((2, [0, 1]), (0, [1])):
+        assert run_part(recipe(), number=number, of=3) == waiting
+        assert unfinished(recipe()) == ["generate", "evaluate"]
+    assert run_part(recipe(), number=1, of=3) == []
+    assert written == ["000002.arrow", "000000.arrow", "000003.arrow", "000001.arrow", "000004.arrow"]
+    assert made(tmp_path / "out") == whole and unfinished(recipe()) == ["evaluate"]
+    run_recipe(recipe())
+    assert len(written) == 5 and not unfinished(recipe())
+
+
+def test_a_part_that_was_stopped_makes_what_it_lacks_and_a_run_what_all_lack(recipe, tmp_path, monkeypatch):
+    shards, written = Generate.made, []
+
+    def stopped(phase, shard, workspace):
+        if len(written) == 1:
+            raise KeyboardInterrupt
+        written.append(shard.path.name)
+        return shards(phase, shard, workspace)
+
+    monkeypatch.setattr(Generate, "made", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run_part(recipe(), number=0, of=2)
+    monkeypatch.setattr(Generate, "made", lambda *given: written.append(given[1].path.name) or shards(*given))
+    assert run_part(recipe(), number=0, of=2) == [1]
+    assert written == ["000000.arrow", "000002.arrow", "000004.arrow"]
+    run_recipe(recipe(), until="generate")
+    assert sorted(written) == [f"00000{number}.arrow" for number in range(5)]
+
+
+def test_parts_of_different_searches_are_not_mixed(recipe, tmp_path):
+    assert run_part(recipe(), number=0, of=2) == [1]
+    refuses(UsageError, "started with other keys: beam 2 .now 3.", run_part, recipe(beam=3), number=1, of=2)
+    assert run_part(recipe(), number=1, of=2) == []
+    assert json.loads((tmp_path / "out/generate/generated.json").read_text())["search"]["arguments"]["beam"] == 2
+
+
+def test_what_cannot_be_divided_is_refused_and_what_is_done_is_not_done_again(recipe, tmp_path):
+    run_recipe(recipe(), until="generate")
+    refuses(UsageError, "goes on with evaluate, which cannot be divided", run_part, recipe(), number=0, of=2)
+    run_recipe(recipe())
+    assert run_part(recipe(), number=0, of=2) == []
+
+
+def test_the_command_says_who_has_yet_to_finish(recipe, tmp_path, dragoman):
+    asked = ["run", tmp_path / "mine.yaml", "--shard"]
+    assert dragoman(*asked, "1/2")[:2] == (0, "shard 1/2 is done; 2 of 2 still to be run\n")
+    code, _, messages = dragoman(*asked, "2/2", "--until", "generate")
+    assert code == 2 and "--shard does a part of the next phase: without --restart and --until" in messages
+    code, output, _ = dragoman(*asked, "2/2")
+    assert (code, output) == (0, "") and unfinished(recipe()) == ["evaluate"]
