@@ -4,7 +4,7 @@ Objects are read in ranges, of which each process keeps the last ones. A request
 An object that is replaced by another one while it is read ends that with an error: nothing is made of halves.
 
 Credentials, region and endpoint are those of the environment, as other programs have them: ``AWS_ACCESS_KEY_ID``,
-``AWS_REGION``, ``AWS_ENDPOINT_URL``, ``GOOGLE_APPLICATION_CREDENTIALS``, ``HF_TOKEN``.
+``AWS_REGION``, ``AWS_ENDPOINT_URL``, ``GOOGLE_APPLICATION_CREDENTIALS``, ``STORAGE_EMULATOR_HOST``, ``HF_TOKEN``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -31,13 +32,17 @@ VARIABLE = "DRAGOMAN_CACHE"
 BLOCK = 1 << 20
 #: Blocks and objects that a process keeps.
 _BLOCKS, _OBJECTS = 64, 1024
+#: Seconds after which Google's library gives a request up.
+GIVEN_UP = 30.0
 #: Seconds before a failed request is repeated, and before each further time.
 WAITS = (1.0, 4.0, 16.0, 60.0)
 
 # Path() makes one slash of two.
 _URI = re.compile(r"(?s)(s3|gs|hf|file):/+(.+)")
 #: What is wrong and stays so, as the libraries of the stores say it.
-_REFUSED = re.compile(r"ACCESS_DENIED|NO_SUCH_BUCKET|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|HTTP status 40[134]\b")
+_REFUSED = re.compile(
+    r"ACCESS_DENIED|NO_SUCH_BUCKET|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|HTTP status 40[134]\b|OAuth2 access"
+)
 
 T = TypeVar("T")
 
@@ -314,16 +319,17 @@ def _system_of(_process: int, scheme: str, bucket: str) -> Any:
     import pyarrow.fs
 
     try:
-        if scheme == "gs":
-            return pyarrow.fs.GcsFileSystem()
         if scheme == "hf":
             return pyarrow.fs.FileSystem.from_uri("hf://")[0]
-        how: dict[str, Any] = {"region": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")}
-        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        if endpoint:
-            kind, _, address = endpoint.rpartition("://")
-            how |= {"endpoint_override": address, "scheme": kind or "https"}
-        elif not how["region"]:
+        names = ("STORAGE_EMULATOR_HOST",) if scheme == "gs" else ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+        endpoint = next(filter(None, map(os.environ.get, names)), "")
+        kind, _, address = endpoint.rpartition("://")
+        how: dict[str, Any] = {"endpoint_override": address, "scheme": kind or "https"} if endpoint else {}
+        if scheme == "gs":  # whose library would ask again for a quarter of an hour, and say nothing
+            once = timedelta(seconds=GIVEN_UP)
+            return pyarrow.fs.GcsFileSystem(anonymous=bool(endpoint), retry_time_limit=once, **how)
+        how["region"] = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        if not endpoint and not how["region"]:
             how["region"] = pyarrow.fs.resolve_s3_region(bucket)
         once = pyarrow.fs.AwsStandardS3RetryStrategy(max_attempts=1)  # it is repeated here, for all stores alike
         return pyarrow.fs.S3FileSystem(connect_timeout=10, request_timeout=30, retry_strategy=once, **how)

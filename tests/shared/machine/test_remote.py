@@ -6,6 +6,7 @@ import json
 import logging
 import multiprocessing
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,30 @@ def test_a_fault_that_stays_ends_with_an_error_that_names_the_object(store, faul
         complaint = refusal(DataError, file.read)
     assert re.fullmatch(rf"s3://data/a/long\.bin: cannot be read \(.*{message}.*\)", complaint)
     assert [record.message.partition(": ")[0] for record in caplog.records] == ["s3://data/a/long.bin"] * 2
+
+
+@pytest.mark.parametrize(
+    ("address", "options"),
+    [
+        ("http://127.0.0.1:9023", {"anonymous": True, "scheme": "http", "endpoint_override": "127.0.0.1:9023"}),
+        ("", {"anonymous": False}),
+    ],
+)
+def test_googles_store_is_that_of_the_environment_and_gives_up_soon(store, monkeypatch, address, options, caplog):
+    given, message = [], "Retry policy exhausted ... Could not create a OAuth2 access token to authenticate the request"
+
+    class Refusing:
+        def __init__(self, **known):
+            given.append(known)
+
+        def open_input_file(self, path):
+            given.append(path)
+            raise OSError(message)
+
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
+    monkeypatch.setattr("pyarrow.fs.GcsFileSystem", Refusing)
+    refuses(DataError, r"^gs://data/a/long\.bin: cannot be read \(Retry policy", open_remote, "gs://data/a/long.bin")
+    assert given == [options | {"retry_time_limit": timedelta(seconds=30)}, "data/a/long.bin"] and not caplog.records
 
 
 def test_what_will_not_pass_is_not_asked_for_again(store):
