@@ -17,10 +17,12 @@ from dragoman.commands.identifying import Identifier
 from dragoman.commands.input_files import lines, refuse_sound, report_cut, report_unreadable, sound_files
 from dragoman.commands.lines_before import check_context, with_context
 from dragoman.commands.loading import load_models
-from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOptions
+from dragoman.commands.model_options import ModelOptions
 from dragoman.commands.pace import Pace
 from dragoman.commands.paragraphs import paragraphs_translated, refuse_split
+from dragoman.commands.search_options import ChoosingOptions
 from dragoman.commands.searching import fitting, search_for, translation_options
+from dragoman.commands.talk_options import SoundOptions
 from dragoman.commands.text_options import TextOptions
 from dragoman.commands.timed_output import FORMATS, check_output, rendered, write_timed
 from dragoman.commands.whole_documents import translate_documents

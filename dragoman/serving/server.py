@@ -10,7 +10,10 @@ from types import FrameType
 from typing import Any
 
 from dragoman.commands.endings import warn
-from dragoman.commands.options import ModelOptions, PolicyOptions, SearchOptions, ServingOptions, SoundOptions
+from dragoman.commands.model_options import ModelOptions
+from dragoman.commands.search_options import SearchOptions
+from dragoman.commands.serving_options import ServingOptions
+from dragoman.commands.talk_options import PolicyOptions, SoundOptions
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.stopping import noticed
 from dragoman.shared.sound.segmentation import check_segmenter

@@ -14,7 +14,7 @@ import soundfile
 import torch
 
 from dragoman.commands.heard_language import HeardLanguages
-from dragoman.commands.options import ServingOptions
+from dragoman.commands.serving_options import ServingOptions
 from dragoman.serving.batching import Job
 from dragoman.serving.protection import Gate
 from dragoman.serving.served import Served

@@ -145,7 +145,7 @@ def test_a_port_that_is_taken_is_named(dragoman):
 #: Limits files to what is given, lets a server have what it needs, and opens files until no more are allowed.
 OPENING = """
 import os, resource, sys
-from dragoman.commands.options import ServingOptions
+from dragoman.commands.serving_options import ServingOptions
 from dragoman.serving.server import allow_files
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, int(sys.argv[1])))
 allow_files(ServingOptions(readers=int(sys.argv[2])))
