@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,9 +104,10 @@ class WeightsFile(Mapping[str, Tensor]):
     def __init__(self, path: Path) -> None:
         self._path, self._header = path, header_of(path)
         with _readable(path):
-            self._file = open(path, "rb", buffering=0)  # noqa: SIM115
-            start = 8 + (length := int.from_bytes(self._file.read(8), "little"))
-            entries = json.loads(self._file.read(length))
+            self._file = os.open(path, os.O_RDONLY)
+            weakref.finalize(self, os.close, self._file)
+            start = 8 + (length := int.from_bytes(os.pread(self._file, 8, 0), "little"))
+            entries = json.loads(os.pread(self._file, length, 8))
         self._starts = {name: start + entries[name]["data_offsets"][0] for name in self._header}
 
     def __getitem__(self, name: str) -> Tensor:
@@ -115,7 +118,7 @@ class WeightsFile(Mapping[str, Tensor]):
         before = start % mmap.ALLOCATIONGRANULARITY
         how = {"flags": mmap.MAP_PRIVATE, "prot": mmap.PROT_READ | mmap.PROT_WRITE, "offset": start - before}
         with _readable(self._path):
-            content = mmap.mmap(self._file.fileno(), before + _bytes_of(like), **how)
+            content = mmap.mmap(self._file, before + _bytes_of(like), **how)
         return torch.frombuffer(content, dtype=like.dtype, count=like.numel(), offset=before).view(like.shape)
 
     def __iter__(self) -> Iterator[str]:
