@@ -94,12 +94,22 @@ def kept_sentences(index: Tensor, beams: int, sentences: int) -> Tensor | None:
     return index[::beams] // beams if kept < sentences else None
 
 
+def longest_outputs(generator: object, encoding: Encoding) -> Tensor | int | None:
+    """Return the most tokens that a generator's positions allow, start symbols included; None: there is no limit.
+
+    They are those of each sentence, (B,) on the CPU, where what is read of it takes positions, too.
+    """
+    of_each = getattr(generator, "longest_outputs", None)
+    return getattr(generator, "longest_output", None) if of_each is None else of_each(encoding)
+
+
 @runtime_checkable
 class Generator(Protocol):
     """An autoregressive system, as greedy and beam search see it.
 
-    A generator may also have ``longest_output``, the most tokens that its positions allow; ``ragged``, whether the rows
-    of a prefix may be of different lengths; ``state_bytes(length)``, the bytes of its state for an output of ``length``
+    A generator may also have ``longest_output``, the most tokens that its positions allow, or, where what it reads
+    takes some of them, ``longest_outputs(encoding)``, those of each sentence; ``ragged``, whether the rows of a prefix
+    may be of different lengths; ``state_bytes(length)``, the bytes of its state for an output of ``length``
     tokens; and ``read_bytes(batch, outputs)``, the bytes of a batch's inputs that it keeps while it writes ``outputs``
     outputs for each sentence.
     """

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dragoman.shared.batch import Batch
-from dragoman.shared.generator import Encoding, Generator, State, next_scores
+from dragoman.shared.generator import Encoding, Generator, State, longest_outputs, next_scores
 from dragoman.shared.padded import Padded
 
 
@@ -49,7 +49,6 @@ class MarginalGenerator:
         self.model = model
         self.batch = batch
         self.log_weights = log_weights
-        self.longest_output: int | None = getattr(model, "longest_output", None)
         self._encoding = Encoding({}, {})
 
     def encode(self, batch: Batch) -> Encoding:
@@ -61,6 +60,11 @@ class MarginalGenerator:
         empty = self.log_weights.new_zeros(sentences, int(longest.max()), 0)
         rows = torch.arange(sentences, device=self.log_weights.device)
         return Encoding({"versions": Padded(empty, longest)}, {"rows": rows})
+
+    def longest_outputs(self, encoding: Encoding) -> Tensor | int | None:
+        """Return the most tokens that can follow all versions of a sentence; see shared/generator.py."""
+        limits = longest_outputs(self.model, self._encoding)
+        return limits.view(self.log_weights.shape).amin(1) if isinstance(limits, Tensor) and limits.dim() else limits
 
     def start(self, encoding: Encoding, prefix: Padded | None) -> MarginalState:
         """Return the state before the next token; see :class:`dragoman.shared.generator.Generator`."""

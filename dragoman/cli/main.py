@@ -20,21 +20,12 @@ from dragoman.cli.recipe_runs import recipe_runs
 from dragoman.cli.reports import reports
 from dragoman.cli.talks import talks
 from dragoman.commands.endings import Warnings, as_ctrl_c, complain, finish, no_memory, unwritable
-from dragoman.commands.options import (
-    METRIC_NAMES,
-    OPEN,
-    ChoosingOptions,
-    DivisionOptions,
-    ModelOptions,
-    PolicyOptions,
-    SearchOptions,
-    ServingOptions,
-    SoundOptions,
-    SourceLanguage,
-    TargetLanguage,
-    with_options,
-)
+from dragoman.commands.model_options import ModelOptions
+from dragoman.commands.options import METRIC_NAMES, OPEN, SourceLanguage, TargetLanguage, with_options
 from dragoman.commands.reader_help import ReaderCommand, flow
+from dragoman.commands.search_options import ChoosingOptions, SearchOptions
+from dragoman.commands.serving_options import ServingOptions
+from dragoman.commands.talk_options import DivisionOptions, PolicyOptions, SoundOptions
 from dragoman.commands.text_options import LanguageIdentifier, SourceOrAuto, TextOptions, names_of
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.stopping import Interrupted

@@ -8,16 +8,10 @@ from typing import Annotated
 
 import typer
 
-from dragoman.commands.options import (
-    ListeningOptions,
-    ModelOptions,
-    SearchOptions,
-    SoundOptions,
-    SourceLanguage,
-    SubtitleOptions,
-    TargetLanguage,
-    with_options,
-)
+from dragoman.commands.model_options import ModelOptions
+from dragoman.commands.options import SourceLanguage, TargetLanguage, with_options
+from dragoman.commands.search_options import SearchOptions
+from dragoman.commands.talk_options import ListeningOptions, SoundOptions, SubtitleOptions
 
 talks = typer.Typer()
 

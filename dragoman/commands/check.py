@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dragoman.commands.inspection import Checked, check_corpus, check_manifests
-from dragoman.commands.prepare import corpora
+from dragoman.commands.prepare import corpora, corpus_class
 from dragoman.runs.prechecks import try_values
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.errors import DataError, UsageError, plural
@@ -52,6 +52,7 @@ def check(targets: list[str], *, root: Path | None, workers: int, listen: bool, 
     else:
         if len(targets) > 1:
             raise UsageError(f"give one corpus or several manifests (*.arrow), not {' '.join(targets)}")
+        corpus_class(targets[0])  # an unknown name, such as that of a folder, is the first thing to say
         if root is None:
             raise UsageError(f"check {targets[0]}: --root is missing")
         for corpus in corpora(targets[0], root=root, arguments=arguments):

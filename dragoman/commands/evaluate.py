@@ -8,9 +8,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from dragoman.commands.loading import load_models, workspace_for
-from dragoman.commands.options import ChoosingOptions, DivisionOptions, ModelOptions
+from dragoman.commands.model_options import ModelOptions
 from dragoman.commands.score import print_scores
+from dragoman.commands.search_options import ChoosingOptions
 from dragoman.commands.searching import fitting, search_for
+from dragoman.commands.talk_options import DivisionOptions
 from dragoman.commands.text_options import names_of
 from dragoman.commands.whole_talks import evaluate_talks
 from dragoman.runs.running import log_to_terminal

@@ -14,11 +14,13 @@ from dragoman.commands.heard_language import heard
 from dragoman.commands.identifying import Identifier
 from dragoman.commands.input_files import lines, report_cut, report_unreadable, sound_files
 from dragoman.commands.lines_before import with_context
-from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOptions
+from dragoman.commands.model_options import ModelOptions
 from dragoman.commands.output_parts import OutputParts
 from dragoman.commands.pace import Pace
 from dragoman.commands.paragraphs import paragraphs_translated
+from dragoman.commands.search_options import ChoosingOptions
 from dragoman.commands.searching import search_for, translation_options
+from dragoman.commands.talk_options import SoundOptions
 from dragoman.commands.text_options import TextOptions
 from dragoman.shared.errors import DataError, plural
 from dragoman.shared.evaluation.outputs import ONE_LINE

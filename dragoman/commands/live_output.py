@@ -16,8 +16,10 @@ from torch import Tensor
 
 from dragoman.commands.endings import warn
 from dragoman.commands.loading import load_models
-from dragoman.commands.options import ListeningOptions, ModelOptions, PolicyOptions, SearchOptions
+from dragoman.commands.model_options import ModelOptions
+from dragoman.commands.search_options import SearchOptions
 from dragoman.commands.searching import search_for
+from dragoman.commands.talk_options import ListeningOptions, PolicyOptions
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.sound.audio import SAMPLE_RATE, samples

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dragoman.commands.options import ModelOptions, command_line
+from dragoman.commands.model_options import ModelOptions
+from dragoman.commands.options import command_line
 from dragoman.placing.budgets import loader
 from dragoman.shared.errors import UsageError
 from dragoman.shared.machine.device import Machine

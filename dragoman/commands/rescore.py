@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from dragoman.commands.contrasts import Contrast, preferences, read_contrasts
 from dragoman.commands.input_files import lines
 from dragoman.commands.loading import load_models, workspace_for
-from dragoman.commands.options import ModelOptions
+from dragoman.commands.model_options import ModelOptions
 from dragoman.commands.score import print_scores
 from dragoman.runs.running import log_to_terminal
 from dragoman.shared.batches.manifest import Manifest

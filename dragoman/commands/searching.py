@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 from dragoman.commands.input_files import lines
 from dragoman.commands.judging import OF_SENTENCES, ExpectedMetric, OtherModel
-from dragoman.commands.options import ChoosingOptions, ModelOptions, SearchOptions, SoundOptions
+from dragoman.commands.model_options import ModelOptions
+from dragoman.commands.search_options import ChoosingOptions, SearchOptions
+from dragoman.commands.talk_options import SoundOptions
 from dragoman.shared.errors import DataError, UsageError, check_number
 from dragoman.shared.search import (
     AllowedTokens,

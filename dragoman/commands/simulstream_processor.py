@@ -29,8 +29,10 @@ import torch
 
 from dragoman.commands.live_output import policy_of
 from dragoman.commands.loading import load_models
-from dragoman.commands.options import ListeningOptions, ModelOptions, SearchOptions
+from dragoman.commands.model_options import ModelOptions
+from dragoman.commands.search_options import SearchOptions
 from dragoman.commands.searching import search_for
+from dragoman.commands.talk_options import ListeningOptions
 from dragoman.shared.errors import UsageError
 from dragoman.shared.machine.device import Machine
 from dragoman.shared.sound.speech_activity import speech_detector

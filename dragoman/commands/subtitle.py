@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from dragoman.commands.endings import warn
-from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
+from dragoman.commands.model_options import ModelOptions
+from dragoman.commands.search_options import SearchOptions
+from dragoman.commands.talk_options import SoundOptions
 from dragoman.commands.timed_output import Render, write_timed
 from dragoman.shared.errors import UsageError
 from dragoman.shared.systems.inputs import chosen_language

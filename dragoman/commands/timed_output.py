@@ -12,9 +12,11 @@ from dragoman.commands.heard_language import heard
 from dragoman.commands.identifying import Identifier
 from dragoman.commands.input_files import output_places, report_cut, report_unreadable, sound_files
 from dragoman.commands.loading import load_models
-from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
+from dragoman.commands.model_options import ModelOptions
 from dragoman.commands.pace import Pace
+from dragoman.commands.search_options import SearchOptions
 from dragoman.commands.searching import fitting, search_for, translation_options
+from dragoman.commands.talk_options import SoundOptions
 from dragoman.shared.errors import DataError, UsageError, plural
 from dragoman.shared.evaluation.outputs import ONE_LINE
 from dragoman.shared.machine.device import Machine

@@ -12,11 +12,13 @@ from dragoman.commands.input_files import refuse_sound, sound_files
 from dragoman.commands.line_translation import translate_lines
 from dragoman.commands.lines_before import check_context
 from dragoman.commands.loading import load_models
-from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOptions
+from dragoman.commands.model_options import ModelOptions
 from dragoman.commands.output_parts import OutputParts, maker
 from dragoman.commands.paragraphs import refuse_split
+from dragoman.commands.search_options import ChoosingOptions
 from dragoman.commands.searching import fitting, search_for
 from dragoman.commands.shard_numbers import read_shard
+from dragoman.commands.talk_options import SoundOptions
 from dragoman.commands.text_options import TextOptions
 from dragoman.commands.timed_output import FORMATS, check_output, rendered, write_timed
 from dragoman.commands.whole_documents import translate_documents

@@ -11,7 +11,8 @@ from pathlib import Path
 from dragoman.commands.endings import warn
 from dragoman.commands.glossary_search import with_glossary
 from dragoman.commands.input_files import lines, report_cut
-from dragoman.commands.options import ModelOptions, SearchOptions
+from dragoman.commands.model_options import ModelOptions
+from dragoman.commands.search_options import SearchOptions
 from dragoman.commands.searching import search_for
 from dragoman.shared.batches.separated import LINE, SeparatedText, spans
 from dragoman.shared.errors import UsageError, plural

@@ -13,7 +13,8 @@ from dragoman.commands.input_files import output_places, report_cut
 from dragoman.commands.json_files import JsonFile
 from dragoman.commands.markdown_files import MarkdownFile
 from dragoman.commands.marked_text import Work
-from dragoman.commands.options import ModelOptions, SearchOptions
+from dragoman.commands.model_options import ModelOptions
+from dragoman.commands.search_options import SearchOptions
 from dragoman.commands.searching import search_for
 from dragoman.commands.subtitle_files import FORMATS as SUBTITLES
 from dragoman.commands.subtitle_files import SubtitleFile

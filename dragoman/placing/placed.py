@@ -7,6 +7,7 @@ there. What is no layer (embeddings, projections, heads) always stands there. Im
 from __future__ import annotations
 
 import threading
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -15,13 +16,7 @@ from typing import Any, TypeVar, cast
 
 import torch
 from accelerate.hooks import AlignDevicesHook
-from accelerate.utils import (
-    OffloadedWeightsLoader,
-    PrefixedDataset,
-    find_device,
-    send_to_device,
-    set_module_tensor_to_device,
-)
+from accelerate.utils import PrefixedDataset, find_device, send_to_device, set_module_tensor_to_device
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
@@ -29,7 +24,7 @@ from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.memory import in_units, refuse_over
 from dragoman.shared.nn.linear import Stored, store_for_search
 from dragoman.shared.nn.transformer import Stack
-from dragoman.shared.nn.weights import Undrawn, tensors_of
+from dragoman.shared.nn.weights import Undrawn, WeightsFile
 from dragoman.shared.systems.model_folder import CONFIG, WEIGHTS, model_folder
 from dragoman.shared.systems.saved_model import SavedModel
 
@@ -78,12 +73,12 @@ def load_placed(
         refuse_over(needed, f"{folder / CONFIG}: what memory gives {device} of the model", device, error=DataError)
     index = {name: place for layer, place in places.items() for name in names_below(system, layers[layer])}
     host: dict[str, Tensor] = {}
-    _fill(system, folder / WEIGHTS, index, host, home)
+    file = WeightsFile(folder / WEIGHTS)
+    _fill(system, file, index, host, home)
     for name, part in system.named_modules():
         if isinstance(part, Stored) and not any(name.startswith(f"{layer}.") for layer in layers):
             part.store_for_search(dtype)  # what it has made of its matrix before, it made without values
-    in_folder = {name: {"safetensors_file": str(folder / WEIGHTS)} for name, place in index.items() if place == FOLDER}
-    weights = OffloadedWeightsLoader(host, index=in_folder)
+    weights = ChainMap(host, cast(dict[str, Tensor], file))
     for name, layer in layers.items():
         if places[name] != home:
             stays = places[name] not in ("cpu", FOLDER)
@@ -191,7 +186,9 @@ def without_values() -> Iterator[None]:
         hook.remove()
 
 
-def _fill(system: SavedModel, weights: Path, index: Mapping[str, str], host: dict[str, Tensor], home: str) -> None:
+def _fill(
+    system: SavedModel, weights: WeightsFile, index: Mapping[str, str], host: dict[str, Tensor], home: str
+) -> None:
     """Read what does not stay in the folder to its device, or into ``host`` by name.
 
     Args:
@@ -208,14 +205,14 @@ def _fill(system: SavedModel, weights: Path, index: Mapping[str, str], host: dic
         for table in tables:
             for attribute, value in table.items():
                 owners.setdefault(id(value), []).append((table, attribute))
-    for name, tensor in tensors_of(weights):
+    for name in weights:
         value, place = values[name], index.get(name, home)
         if place == FOLDER:
             continue
         if place == "cpu" and home != "cpu":
-            host[name] = tensor.to(value.dtype, copy=True)  # or the whole file would stay with it
+            host[name] = weights[name].to(value.dtype, copy=True)  # or the file would stay open for it
             continue
-        there = tensor.to(place, value.dtype, copy=True)
+        there = weights[name].to(place, value.dtype, copy=True)
         made = nn.Parameter(there, value.requires_grad) if isinstance(value, nn.Parameter) else there
         for table, attribute in owners[id(value)]:
             table[attribute] = made

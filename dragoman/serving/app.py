@@ -15,7 +15,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
-from dragoman.commands.options import ServingOptions
+from dragoman.commands.serving_options import ServingOptions
 from dragoman.serving import file_routes, libretranslate, openai_rest, realtime, room_routes
 from dragoman.serving.counters import CountedApp, Counters
 from dragoman.serving.pages import pages

@@ -23,6 +23,7 @@ from dragoman.commands.marked_text import Work
 from dragoman.commands.whole_files import FORMS, FormedFile
 from dragoman.serving.libretranslate import (
     code_of,
+    cut_off,
     fields_schema,
     glossary_of,
     lacking,
@@ -72,6 +73,19 @@ class Shelf:
         return next(iter(self.files.values()))[0]
 
 
+@dataclass
+class _Noted:
+    """The gaps in the translations of a file.
+
+    Attributes:
+        terms: of a glossary.
+        cut: texts whose translations were ended at the maximum length.
+    """
+
+    terms: set[str] = field(default_factory=set)
+    cut: list[str] = field(default_factory=list)
+
+
 def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
     """Return the routes.
 
@@ -84,13 +98,14 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
     shelf, into = Shelf(), partial(sources_into, models.text_tasks())
 
     async def translated(
-        request: Request, task: Task, codes: dict[str, str], texts: list[str], missing: set[str], *, lines: bool
+        request: Request, task: Task, codes: dict[str, str], texts: list[str], noted: _Noted, *, lines: bool
     ) -> list[str]:
-        """Translate texts, which may be lines that follow each other; note terms that an output lacks."""
+        """Translate texts, which may be lines that follow each other; note what their outputs lack."""
         rows = models.rows(texts, [codes] * len(texts), lines=lines)
         [hypotheses] = await gate.results(request, models.served[task.model].submit(task, rows))
         made = [found[0].texts["translation"] for found in hypotheses]
-        missing.update(*lacking(task, rows, made))
+        noted.terms.update(*lacking(task, rows, made))
+        noted.cut += cut_off(texts, hypotheses)
         return made
 
     @router.post(
@@ -111,7 +126,7 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
                 raise UsageError(f"Invalid request: a file ends in {', '.join(ENDINGS)}, not {shortened(ending)!r}")
             asked: dict[str, Any] = {side: form.get(side) for side in ("source", "target")}
             source, target = (code_of(asked, side) for side in ("source", "target"))
-            split, remarks, missing = split_of(form, models), list[str](), set[str]()
+            split, remarks, noted = split_of(form, models), list[str](), _Noted()
             glossary = glossary_of(form, gate.limits.characters)
             content = await file.read()
             text = _text(content, gate.limits.characters)
@@ -122,7 +137,7 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
             if ending == ".txt":
                 paragraphs = paragraphs_of(text, codes["source_language"] if split else None)
                 sentences = [one for line in paragraphs for one in line.sentences]
-                made = await translated(request, task, codes, sentences, missing, lines=True)
+                made = await translated(request, task, codes, sentences, noted, lines=True)
                 ready, code = iter(made), codes["target_language"]
                 written = "\n".join(line.joined([next(ready) for _ in line.sentences], code) for line in paragraphs)
             else:
@@ -130,11 +145,12 @@ def routes(models: Models, gate: Gate, folder: Path) -> APIRouter:
                 work = formed.work(codes["target_language"])
                 asking: list[str] | None = None
                 while isinstance(step := await asyncio.to_thread(_next, work, asking), list):
-                    asking = await translated(request, task, codes, step, missing, lines=False)
+                    asking = await translated(request, task, codes, step, noted, lines=False)
                 written, remarks = step, formed.remarks
         name = shelf.put(written.encode(), ending)
         answer: dict[str, Any] = {"translatedFileUrl": f"{request.base_url}download_file/{name}"}
-        named = {"warnings": remarks, "missingTerms": sorted(missing), "detectedLanguage": found}
+        named: dict[str, Any] = {"warnings": remarks, "missingTerms": sorted(noted.terms), "cutOff": noted.cut}
+        named |= {"detectedLanguage": found}
         return answer | {key: value for key, value in named.items() if value}
 
     @router.get("/download_file/{name}", summary="A translated file")

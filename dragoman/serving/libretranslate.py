@@ -113,16 +113,17 @@ def routes(models: Models, gate: Gate) -> APIRouter:
             code: iter(lacking(one.task, one.rows, [few[0].texts["translation"] for few in answered[code]]))
             for code, one in groups.items()
         }
-        outputs, missing = [], []
+        outputs, missing, cut = [], [], []
         for lines, code in zip(paragraphs, codes, strict=True):
             found = [[next(hypotheses[code]) for _ in line.sentences] for line in lines]
             target = groups[code].codes["target_language"]
             outputs.append([written(lines, found, target, place) for place in range(1 + more)])
             missing.append([one for line in lines for _ in line.sentences for one in next(lacked[code])])
+            cut.append([one for line, few in zip(lines, found, strict=True) for one in cut_off(line.sentences, few)])
         answer: dict[str, Any] = {"translatedText": [best for best, *_ in outputs]}
         if more:
             answer["alternatives"] = [others for _, *others in outputs]
-        answer |= {"missingTerms": missing} if any(missing) else {}
+        answer |= {key: value for key, value in (("missingTerms", missing), ("cutOff", cut)) if any(value)}
         if languages is not None:
             answer["detectedLanguage"] = languages
         return answer if isinstance(asked["q"], list) else {key: value[0] for key, value in answer.items()}
@@ -209,6 +210,11 @@ def lacking(task: Task, rows: Sequence[Row], outputs: Sequence[str]) -> list[lis
     if not isinstance(search, GlossarySearch):
         return [[] for _ in rows]
     return [search.lacking(row, output) for row, output in zip(rows, outputs, strict=True)]
+
+
+def cut_off(texts: Sequence[str], hypotheses: Sequence[Sequence[Hypothesis]]) -> list[str]:
+    """Return the texts whose translations were ended at the maximum length, so that their ends are missing."""
+    return [text for text, [best, *_] in zip(texts, hypotheses, strict=True) if best.cut]
 
 
 def alternatives_of(asked: dict[str, Any], tasks: Sequence[Task]) -> int:

@@ -37,6 +37,8 @@ _SOUND = {
     "response_format": ", ".join(FORMATS),
     "stream": "true for server-sent events, each as soon as a segment is done",
 }
+#: The header with the number of segments whose texts were ended at the maximum length, if there are any.
+CUT = "X-Cut-Segments"
 _TO = {"to": "language code of the translation, if the model knows several; en if it knows that"}
 #: What clients send that changes nothing here, by the values that do.
 _USUAL = {
@@ -172,11 +174,12 @@ def written(kind: str, task: Task, codes: dict[str, str], parts: Sequence[Part])
     """Return segments with hypotheses in a format of the protocol."""
     best, cues = text_of(task, parts), cues_of(task, parts)
     segments = [(part, text) for part in parts for text in task.system.timed_texts(part)]
+    headers = {CUT: str(cut)} if (cut := sum(segment.cut for _, segment in segments)) else {}
     if kind == "json":
-        return JSONResponse({"text": best})
+        return JSONResponse({"text": best}, headers=headers)
     if kind != "verbose_json":
         shown = {"text": best + "\n", "srt": srt(cues), "vtt": vtt(cues)}[kind]
-        return PlainTextResponse(shown, media_type="text/vtt" if kind == "vtt" else "text/plain")
+        return PlainTextResponse(shown, media_type="text/vtt" if kind == "vtt" else "text/plain", headers=headers)
     listed = [
         {
             "id": number,
@@ -187,6 +190,7 @@ def written(kind: str, task: Task, codes: dict[str, str], parts: Sequence[Part])
             "avg_logprob": round(segment.score, 4),
         }
         | ({"source_language": part.row["source_language"]} if task.detects and not part.silent else {})
+        | ({"cut": True} if segment.cut else {})
         for number, (part, segment) in enumerate(segments)
     ]
     answer = {
@@ -196,7 +200,7 @@ def written(kind: str, task: Task, codes: dict[str, str], parts: Sequence[Part])
         "text": best,
         "segments": listed,
     }
-    return JSONResponse(answer)
+    return JSONResponse(answer, headers=headers)
 
 
 def _language_of(task: Task, codes: dict[str, str], parts: Sequence[Part]) -> str | None:

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 from fastapi import Request
 from starlette.requests import ClientDisconnect, HTTPConnection
 
-from dragoman.commands.options import ServingOptions
+from dragoman.commands.serving_options import ServingOptions
 from dragoman.serving.batching import Job
 from dragoman.serving.served import Models
 from dragoman.serving.uploads import Decoder, KilledError, TooLongError, decoded

@@ -18,8 +18,10 @@ from dragoman.commands.heard_language import HeardLanguages, heard
 from dragoman.commands.lines_before import check_context, with_context
 from dragoman.commands.live_output import policy_of
 from dragoman.commands.loading import load_models
-from dragoman.commands.options import ModelOptions, PolicyOptions, SearchOptions, SoundOptions
+from dragoman.commands.model_options import ModelOptions
+from dragoman.commands.search_options import SearchOptions
 from dragoman.commands.searching import fitting, search_for, translation_options
+from dragoman.commands.talk_options import PolicyOptions, SoundOptions
 from dragoman.exchange.transformers_engine.prompt import InContext
 from dragoman.serving.batching import Batcher, Job, Row
 from dragoman.shared.errors import UsageError, shortened

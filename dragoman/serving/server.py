@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import resource
 import socket
+from contextlib import suppress
 from importlib.util import find_spec
 from types import FrameType
 from typing import Any
 
 from dragoman.commands.endings import warn
-from dragoman.commands.options import ModelOptions, PolicyOptions, SearchOptions, ServingOptions, SoundOptions
+from dragoman.commands.model_options import ModelOptions
+from dragoman.commands.search_options import SearchOptions
+from dragoman.commands.serving_options import ServingOptions
+from dragoman.commands.talk_options import PolicyOptions, SoundOptions
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.stopping import noticed
 from dragoman.shared.sound.segmentation import check_segmenter
@@ -16,6 +21,9 @@ from dragoman.shared.sound.speech_activity import check_detector
 
 #: Addresses that no other machine reaches.
 _OWN = ("127.0.0.1", "::1", "localhost")
+#: Files that a request has open: its connection, an upload, and the ends of pipes to the process that decodes it; and
+#: those that a server has open without any, with room for connections that bring no request.
+_OF_A_REQUEST, _ALWAYS = 5, 200
 
 
 def serve_models(
@@ -64,6 +72,7 @@ def serve_models(
         app = application(loaded, counters, serving, keys=keys)
         if keys is None and serving.host not in _OWN:
             warn(f"--host {serving.host} without --keys: whoever reaches this machine can use the server")
+        allow_files(serving)
 
         class Announced(uvicorn.Server):
             async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -80,6 +89,23 @@ def serve_models(
             Announced(configured(app, serving.deadline)).run(sockets=[place])
         except KeyboardInterrupt:  # which uvicorn sends again after it has stopped: that was meant
             pass
+
+
+def allow_files(serving: ServingOptions) -> None:
+    """Let this process have as many files open as all clients that are let in need, or warn of too few."""
+    wanted = serving.readers + serving.live + _OF_A_REQUEST * serving.requests + _ALWAYS
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY or wanted <= allowed:
+        return
+    with suppress(OSError, ValueError):  # some systems allow fewer than they say
+        allowed = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed < wanted:
+        warn(
+            f"--readers {serving.readers}, --live {serving.live} and --requests {serving.requests} may need {wanted:,} "
+            f"open files, and the system allows {allowed:,} (ulimit -n): who comes beyond is not answered"
+        )
 
 
 def bound(host: str, port: int) -> socket.socket:

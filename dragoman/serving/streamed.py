@@ -1,8 +1,9 @@
 """A recording's segments as server-sent events, each as soon as it and all before it are there.
 
-The events are those of OpenAI's protocol: ``transcript.text.segment``, with the times in seconds, and the length of the
-recording as ``duration``, which is ours; ``transcript.text.delta``, whose deltas make the text; at the end
-``transcript.text.done`` with the whole text, and as subtitles (``srt`` and ``vtt``, which are ours), or ``error``.
+The events are those of OpenAI's protocol: ``transcript.text.segment``, with the times in seconds; ours are the length
+of the recording as ``duration``, and ``cut`` where the end of the text is missing. ``transcript.text.delta``, whose
+deltas make the text; at the end ``transcript.text.done`` with the whole text, and as subtitles (``srt`` and ``vtt``,
+which are ours), or ``error``.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ async def events(
                     before, text = text, text_of(task, done)
                     for segment in task.system.timed_texts(part):
                         times = {"start": segment.start, "end": segment.end, "duration": _end(parts[-1])}
-                        named = {"id": f"seg_{next(numbers)}", "text": segment.texts[task.text]}
+                        named: dict[str, Any] = {"id": f"seg_{next(numbers)}", "text": segment.texts[task.text]}
+                        named |= {"cut": True} if segment.cut else {}
                         rounded = {key: round(seconds, 3) for key, seconds in times.items()}
                         yield _event("transcript.text.segment", **named, **rounded)
                     if delta := text.removeprefix(before):

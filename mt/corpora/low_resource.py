@@ -56,6 +56,7 @@ class LowResource(Checked):
         languages: the others.
         few: those of them with few pairs.
         pairs: of each of these, for training; None means all.
+        lexicons: whether to write them; a folder that has them serves who needs none.
 
     Raises:
         UsageError: for a language that is named twice, is not known, or is not one of ``languages``.
@@ -70,12 +71,14 @@ class LowResource(Checked):
         languages: Sequence[str],
         few: Sequence[str],
         pairs: PositiveInt | None,
+        lexicons: bool = True,
     ) -> None:
         self.root = Path(root)
         self.pivot = check(pivot)
         self.languages = [check(code) for code in languages]
         self.few = list(few)
         self.pairs = pairs
+        self.lexicons = lexicons
         self._reader = reader
         if len({pivot, *languages}) < 1 + len(languages):
             raise UsageError(f"languages {', '.join([pivot, *languages])}: each must be named once")
@@ -85,7 +88,7 @@ class LowResource(Checked):
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments that the files depend on, beside the corpus."""
-        names = ("pivot", "languages", "few", "pairs")
+        names = ("pivot", "languages", "few", "pairs", *(() if self.lexicons else ("lexicons",)))
         return {name: getattr(self, name) for name in names}
 
     def write(self, progress: Callable[[int, int], None] | None = None) -> None:
@@ -101,7 +104,7 @@ class LowResource(Checked):
             if self._is_there():
                 return
             with replaced_folder(self.root) as folder:
-                for name in ("text", "monolingual", "lexicons"):
+                for name in ("text", "monolingual", *(("lexicons",) if self.lexicons else ())):
                     (folder / name).mkdir(parents=True)
                 for done, code in enumerate(sorted(self.languages, key=lambda code: code not in self.few), 1):
                     self._write_language(folder, code, first=done == 1)
@@ -120,7 +123,7 @@ class LowResource(Checked):
             found = json.loads(marker.read_text(encoding="utf-8"))
         except ValueError as error:
             raise DataError(f"{marker}: not JSON ({error})") from error
-        if found != self.settings:
+        if found not in (self.settings, {key: value for key, value in self.settings.items() if key != "lexicons"}):
             raise DataError(f"{self.root}: written with {found}, asked for is {self.settings}: choose another folder")
         return True
 
@@ -136,7 +139,7 @@ class LowResource(Checked):
                 if name == code or first:
                     text = rows if split != TRAIN else self._text(rows, name)
                     _write(folder / "monolingual" / f"{split}.{name}", _documents(text, side))
-            if split == TRAIN:
+            if split == TRAIN and self.lexicons:
                 self._write_lexicons(folder / "lexicons", rows, code)
 
     def _text(self, rows: Sequence[Pair], code: str) -> list[Pair]:

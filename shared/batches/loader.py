@@ -28,6 +28,7 @@ from dragoman.shared.batches.plan import Plan, cut, split
 from dragoman.shared.batches.randomness import generator
 from dragoman.shared.batches.steps import Pass, Step, joined
 from dragoman.shared.batches.stream import Budget, Stream, field_lengths
+from dragoman.shared.batches.windows import crowding
 from dragoman.shared.batches.workers import Feed, data_loader, signals_held_back
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.files import discard_folder
@@ -229,6 +230,14 @@ class Loader:
             shapes = f"{len(computed.shapes(table.padded)):,} shapes"
             lines.append(f"{stream.report()}; {len(passes[0]):,} batches{cut} of {shapes}, padding: {padding}")
         return lines
+
+    def crowding(self) -> list[str]:
+        """Return one line per stream whose windows find no room on this machine (see shared/batches/windows.py)."""
+        together = self.passes is not None or self.planned % self._world > 0
+        shared = None if together else (self.planned, self._world)
+        firsts = (passes[0] for passes in self.plan(0).passes)
+        said = (crowding(stream, first, shared) for stream, first in zip(self.streams, firsts, strict=True))
+        return [line for line in said if line]
 
     def computed(self, epoch: int) -> list[Pass]:
         """Return a pass through each stream in an epoch, in the parts that all processes compute."""

@@ -8,7 +8,13 @@ Legend: R rows.
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
+
+from dragoman.shared.batches.steps import Pass
+from dragoman.shared.batches.stream import Stream
+from dragoman.shared.sound.shards import VARIABLE, bytes_of_row_groups, room_for_row_groups
 
 #: Runs that a process's part of a window is put together from: its rows come from so many places of the manifests.
 MIXED = 16
@@ -53,3 +59,33 @@ def dealt(rng: np.random.Generator, rows: np.ndarray, copies: np.ndarray, run: i
     part[order] = (ends - sizes[order]) * parts // len(rows)
     of_rows = part[places]
     return np.split(np.argsort(of_rows, kind="stable"), np.cumsum(np.bincount(of_rows, minlength=parts))[:-1])
+
+
+def crowding(stream: Stream, whole: Pass, shared: tuple[int, int] | None) -> str:
+    """Say that two windows, the one that is read and the one ahead, find no room on this machine; "" if they do.
+
+    Args:
+        stream: whose windows.
+        whole: a pass through it.
+        shared: how many processes take turns at its batches, and how many there are to do so; None: all read all.
+
+    Raises:
+        DataError: if a shard cannot be read.
+        UsageError: if ``DRAGOMAN_CACHE_GB`` is no number.
+    """
+    if stream.window is None:
+        return ""
+    own = np.arange([*whole.windows.tolist(), len(whole), len(whole)][2])
+    if shared is not None:
+        planned, world = shared
+        own = own[own % planned % world < int(os.environ.get("LOCAL_WORLD_SIZE", world))]
+    rows = np.unique(np.concatenate([whole.rows[whole.bounds[one] : whole.bounds[one + 1]] for one in own])).tolist()
+    located = (stream.locate(row) for row in rows)
+    wanted = bytes_of_row_groups(manifest[index].get("audio") for manifest, index in located)
+    if wanted <= (room := room_for_row_groups()):
+        return ""
+    return (
+        f"stream {stream.name!r}: {len(rows):,} rows, two windows of {stream.window:,}, stand in about "
+        f"{wanted / 1e9:.3g} GB of row groups, and {room / 1e9:.3g} GB are kept: each is read again and again; "
+        f"make {VARIABLE} larger or the window smaller"
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from dragoman.shared.batch import Batch
 from dragoman.shared.described import Described
-from dragoman.shared.generator import Encoding, State, next_scores
+from dragoman.shared.generator import Encoding, State, longest_outputs, next_scores
 from dragoman.shared.nn.symbols import SymbolFields
 from dragoman.shared.padded import Padded
 from dragoman.shared.ranges import PositiveFloat
@@ -86,6 +87,12 @@ class Combination(nn.Module):
         """The most tokens that all models can consume; None if there is no limit."""
         limits = [getattr(model, "longest_output", None) for model in self.models]
         return min((limit for limit in limits if limit is not None), default=None)
+
+    def longest_outputs(self, encoding: Encoding) -> Tensor | int | None:
+        """Return the most tokens that all models can consume, where there is a limit; see shared/generator.py."""
+        found = (longest_outputs(model, _part(encoding, number)) for number, model in enumerate(self.models))
+        limits = [torch.as_tensor(limit) for limit in found if limit is not None]
+        return reduce(torch.minimum, limits) if limits else None
 
     def state_bytes(self, length: int) -> int:
         """Return how many bytes the states of an output of `length` tokens take, of all models that can tell."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import math
+import json
+import mmap
+import os
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,20 +88,50 @@ def load_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Te
         return load_file(path, device=str(device))
 
 
-def tensors_of(path: Path) -> Iterator[tuple[str, Tensor]]:
-    """Yield names and tensors of a file, on the CPU, the largest first.
+class WeightsFile(Mapping[str, Tensor]):
+    """The tensors of a file by name, on the CPU, the largest first.
 
-    Each is read when its turn comes, and takes memory only as long as the caller keeps it.
+    The file is opened once; each tensor is read when it is asked for, and takes memory, and a place among open files,
+    only as long as the caller keeps it. (Those of safetensors' own reader hold on to all that it has read.)
+
+    Args:
+        path: of the file.
 
     Raises:
-        DataError: as :func:`header_of`.
+        DataError: as :func:`header_of`; from reading, too.
     """
-    sizes = {name: math.prod(tensor.shape) * tensor.element_size() for name, tensor in header_of(path).items()}
-    for name in sorted(sizes, key=lambda name: -sizes[name]):
-        with _readable(path), safe_open(path, "pt") as file:  # opened anew: a tensor holds on to all that was read
-            tensor = file.get_tensor(name)
-        yield name, tensor
-        del tensor
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._header = path, header_of(path)
+        with _readable(path):
+            self._file = os.open(path, os.O_RDONLY)
+            weakref.finalize(self, os.close, self._file)
+            start = 8 + (length := int.from_bytes(os.pread(self._file, 8, 0), "little"))
+            entries = json.loads(os.pread(self._file, length, 8))
+        self._starts = {name: start + entries[name]["data_offsets"][0] for name in self._header}
+
+    def __getitem__(self, name: str) -> Tensor:
+        """Map a tensor, which may be changed without changing the file."""
+        like, start = self._header[name], self._starts[name]
+        if not like.numel():
+            return torch.empty_like(like, device="cpu")
+        before = start % mmap.ALLOCATIONGRANULARITY
+        how = {"flags": mmap.MAP_PRIVATE, "prot": mmap.PROT_READ | mmap.PROT_WRITE, "offset": start - before}
+        with _readable(self._path):
+            content = mmap.mmap(self._file, before + _bytes_of(like), **how)
+        return torch.frombuffer(content, dtype=like.dtype, count=like.numel(), offset=before).view(like.shape)
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the names, that of the largest tensor first."""
+        return iter(sorted(self._header, key=lambda name: -_bytes_of(self._header[name])))
+
+    def __len__(self) -> int:
+        """Return how many tensors there are."""
+        return len(self._header)
+
+
+def _bytes_of(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
 
 
 def size_of(module: nn.Module) -> int:
@@ -136,5 +169,5 @@ def described_by(path: Path, tensors: Mapping[str, Tensor]) -> Iterator[None]:
 def _readable(path: Path) -> Iterator[None]:
     try:
         yield
-    except (SafetensorError, OSError, RuntimeError) as error:
+    except (SafetensorError, OSError, RuntimeError, ValueError) as error:
         raise DataError(f"{path}: not a readable weights file ({one_line(error)})") from error

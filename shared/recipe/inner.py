@@ -6,6 +6,7 @@ what would have been initialised from its models is trained from scratch.
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -146,6 +147,21 @@ def debug_folder(folder: str) -> str:
     """Return the folder of a debug run, beside that of the real one."""
     folder = os.path.normpath(folder)
     return folder if folder.endswith(DEBUG) else folder + DEBUG
+
+
+def debugged_elsewhere(path: str) -> str:
+    """Return where a debug run has left what is not at a path; else the path.
+
+    That run is none of a recipe inside this one: what an arm begins with may be another run's.
+    """
+    if os.sep not in path or next(glob.iglob(path), None) is not None:
+        return path
+    run = os.path.dirname(path)
+    while run.strip(os.sep):
+        if os.path.isfile(os.path.join(run + DEBUG, "recipe.yaml")):
+            return os.path.join(run + DEBUG, os.path.relpath(path, run))
+        run = os.path.dirname(run)
+    return path
 
 
 def debugging(resolved: Node) -> Node:

@@ -26,6 +26,7 @@ from dragoman.shared.recipe.inner import (
     Above,
     SwitchedOff,
     debug_folder,
+    debugged_elsewhere,
     few,
     load_inner,
     switch_off,
@@ -345,7 +346,8 @@ class Recipe:
         """The resolver of the recipe's values; those of a debug run, and manifests of other data, are elsewhere."""
         debugged = self.folders() if self._debug and "output_folder" in self._root.value else []
         moved = {folder: debug_folder(folder) for folder in debugged if isinstance(folder, str) and folder}
-        return Resolver(self._root, moved=moved_manifests(self._root) | moved)
+        elsewhere = debugged_elsewhere if self._debug else str
+        return Resolver(self._root, moved=moved_manifests(self._root) | moved, elsewhere=elsewhere)
 
     def _phases(self) -> dict[str, Node]:
         node = self._root.value.get("phases")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import dropwhile
 from typing import Any
 
@@ -167,16 +167,25 @@ class Resolver:
         root: the whole recipe.
         lenient: let placeholders be empty text.
         moved: folders -> where they are instead; paths in them follow.
+        elsewhere: says where any other path leads.
 
     Attributes:
         used: the top-level keys that references have reached.
         missing: the placeholders that have been reached.
     """
 
-    def __init__(self, root: Node, *, lenient: bool = False, moved: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        root: Node,
+        *,
+        lenient: bool = False,
+        moved: Mapping[str, str] | None = None,
+        elsewhere: Callable[[str], str] = str,
+    ) -> None:
         self.root = root
         self.lenient = lenient
         self.moved = dict(moved or {})
+        self._elsewhere = elsewhere
         self.missing: list[Node] = []
         self.used: set[str] = set()
         self._done: dict[int, Node] = {}
@@ -274,7 +283,7 @@ class Resolver:
             if text and within(text, folder):
                 rest = os.path.relpath(text, folder)
                 return self.moved[folder] if rest == "." else os.path.join(self.moved[folder], rest)
-        return text
+        return self._elsewhere(text)
 
     def _find(self, reference: str, node: Node) -> Node:
         keys, _, attribute = reference.partition(".")

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from dragoman.shared.described import Described
-from dragoman.shared.generator import Encoding, Generator
+from dragoman.shared.generator import Encoding, Generator, longest_outputs
 from dragoman.shared.padded import Padded
 from dragoman.shared.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Range
 from dragoman.shared.search.bans import Ban
@@ -90,7 +90,5 @@ class Rules(Described):
         # Cut before they become whole numbers, which have a largest one.
         limits = (self.ratio * memories.double()).clamp(max=self.maximum).floor().long()
         limits = (limits + min(self.extra, self.maximum)).clamp(min=self.minimum, max=self.maximum)
-        positions = getattr(
-            generator, "longest_output", None
-        )  # positions that the model has, those of the start included
+        positions = longest_outputs(generator, encoding)
         return limits if positions is None else limits.minimum(positions - starts)

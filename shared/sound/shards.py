@@ -40,6 +40,8 @@ HEADER = 512
 
 #: Row groups kept by each process.
 _KEPT = 2
+#: Files whose footers are read for an estimate: in a store, each takes a request.
+_ASKED = 16
 
 #: The variable of the environment that says how many GB of row groups are kept on this machine, and what it is without.
 VARIABLE, KEPT_GB = "DRAGOMAN_CACHE_GB", 20.0
@@ -258,12 +260,52 @@ def _keep(path: str, column: str, group: int, *, wait: bool) -> None:
     _make_room(kept.parent)
 
 
-def _make_room(folder: Path) -> None:
-    """Delete the row groups that were not used for the longest time; who has one open reads on."""
+def room_for_row_groups() -> float:
+    """Return how many bytes of row groups are kept on this machine.
+
+    Raises:
+        UsageError: if ``DRAGOMAN_CACHE_GB`` is no number.
+    """
     try:
-        room = float(os.environ.get(VARIABLE, KEPT_GB)) * 1e9
+        return float(os.environ.get(VARIABLE, KEPT_GB)) * 1e9
     except ValueError:
         raise UsageError(f"{VARIABLE} is {os.environ[VARIABLE]!r}, not a number of GB") from None
+
+
+def bytes_of_row_groups(sounds: Iterable[str | None]) -> float:
+    """Return about how many bytes the row groups that hold some sounds have where they are kept.
+
+    Args:
+        sounds: as a manifest's column ``audio`` has them; what is in no shard is passed over.
+
+    Raises:
+        DataError: if a shard cannot be read.
+    """
+    rows: dict[tuple[str, str], set[int]] = {}
+    for place in (place_in_shard(audio) for audio in sounds if audio is not None):
+        if place is not None:
+            rows.setdefault((place.file, place.column), set()).add(place.row)
+    asked = sorted(rows)[:: -(-len(rows) // _ASKED) or 1]
+    found = sum(_stored_bytes(*key, rows[key]) for key in asked)
+    return found * len(rows) / max(len(asked), 1)
+
+
+def _stored_bytes(path: str, column: str, rows: set[int]) -> int:
+    """Return how many bytes a column has in the row groups of some rows, unpacked."""
+    shard = open_shard(path)
+    inside = np.array([row for row in rows if row < shard.metadata.num_rows], dtype=np.int64)
+    groups = np.unique(np.searchsorted(_ends(shard), inside, side="right")).tolist()
+    chunks = [
+        shard.metadata.row_group(group).column(number)
+        for group in groups
+        for number in range(shard.metadata.num_columns)
+    ]
+    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in (column, f"{column}.bytes"))
+
+
+def _make_room(folder: Path) -> None:
+    """Delete the row groups that were not used for the longest time; who has one open reads on."""
+    room = room_for_row_groups()
     found = []
     for path in folder.glob("*.arrow"):
         with suppress(FileNotFoundError):  # another process makes room, too

@@ -22,7 +22,7 @@ from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.files import replaced_folder
 from dragoman.shared.machine.memory import refuse_over
 from dragoman.shared.nn.state import check_fit, contiguous
-from dragoman.shared.nn.weights import Undrawn, described_by, header_of, size_of, tensors_of
+from dragoman.shared.nn.weights import Undrawn, WeightsFile, described_by, header_of, size_of
 from dragoman.shared.systems.model_folder import (
     CONFIG,
     FORMAT,
@@ -122,7 +122,7 @@ class SavedModel(Described, nn.Module):
         with Undrawn():
             system = cls.from_description(folder).to(device)
         values = system.state_dict(keep_vars=True)
-        for name, tensor in tensors_of(weights):  # one at a time, so that no second model takes memory
+        for name, tensor in WeightsFile(weights).items():  # one at a time, so that no second model takes memory
             value = values[name]
             if value.dtype != tensor.dtype and tensor.is_floating_point():
                 value.data = torch.empty_like(value.data, dtype=tensor.dtype)

@@ -215,6 +215,8 @@ class Fit(Phase):
         notes = warm_up_notes(self.schedule, self.updates) + alternating_notes(self.streams, self.accumulation)
         for line in [*(loader.report() if workspace.main else ()), *notes]:
             workspace.log.info("%s: %s", workspace.phase, line)
+        for line in loader.crowding() if workspace.main else ():
+            workspace.log.warning("%s: %s", workspace.phase, line)
         trackers = Trackers([] if workspace.debug else self.trackers, workspace.log.warning)
         meter, history = Meter(), History(workspace.folder, writing=workspace.main, trackers=trackers)
         scaler = loss_scaler(workspace)

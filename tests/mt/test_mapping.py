@@ -1,18 +1,15 @@
 """Mapped word vectors: a planted rotation is found; neighbours and CSLS by loops; wrong dictionaries are seen."""
 
 import logging
-import math
 
 import pytest
 import torch
 
 from dragoman.mt import mapping
-from dragoman.mt.induction import InduceLexicon, LexiconAccuracy
-from dragoman.mt.lexicon import read_entries
+from dragoman.mt.induction import InduceLexicon
 from dragoman.mt.mapping import Entries, MapVectors, entries_by_shape, nearest, procrustes, self_learned, unit
 from dragoman.mt.vector_tables import WordVectors
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
 from tests.small import refuses
 
@@ -141,28 +138,6 @@ def test_settings_of_2017_find_a_planted_rotation(tmp_path):
     assert precision(tmp_path) > 0.99
 
 
-def test_a_lexicon_has_the_softmax_of_similarities(tmp_path):
-    """Against a loop over pairs of words; probabilities of a word add up to 1, and a small one is not written as 0."""
-    generator = torch.Generator().manual_seed(3)
-    for name, count in (("de", 7), ("en", 9)):
-        words = [f"{name}{number}" for number in range(count)]
-        WordVectors(words, torch.randn(count, 4, generator=generator)).write(tmp_path / f"{name}.vec")
-    tables = {"source": tmp_path / "de.vec", "target": tmp_path / "en.vec"}
-    workspace = run(tmp_path, InduceLexicon(**tables, top=2, neighbours=0, temperature=0.2))
-    x, y = (WordVectors.read(tmp_path / f"{name}.vec") for name in ("de", "en"))
-    expected = []
-    for word, vector in zip(x.words, x.values, strict=True):
-        rows = zip(y.words, y.values, strict=True)
-        near = [(float(torch.cosine_similarity(vector, other, dim=0)), name) for name, other in rows]
-        best = sorted(near, reverse=True)[:2]
-        total = sum(math.exp(value / 0.2) for value, _ in best)
-        expected += [(word, name, max(1e-4, math.exp(value / 0.2) / total)) for value, name in best]
-    found = [*read_entries(workspace.folder / "de-en.txt")]
-    assert [entry[:2] for entry in found] == [entry[:2] for entry in expected]
-    assert [entry[2] for entry in found] == pytest.approx([entry[2] for entry in expected], abs=1e-4)
-    assert len([*read_entries(workspace.folder / "en-de.txt")]) == 18
-
-
 def test_numerals_and_identical_words_are_seeds(tmp_path, caplog):
     for name, words in (("de", ["eins", "12", "7", "Haus", "Berlin"]), ("en", ["7", "house", "Berlin", "12"])):
         WordVectors(words, torch.randn(len(words), 3)).write(tmp_path / f"{name}.vec")
@@ -183,42 +158,6 @@ def test_shapes_of_one_language_turned_are_the_same():
     assert torch.equal(entries.x, entries.y) and len(entries.x) == 120
 
 
-def judged(folder, lexicon: str, **arguments):
-    (folder / "de-en.txt").write_text(lexicon)
-    (folder / "truth.txt").write_text("hund\tdog\nhund\thound\nkatze\tcat\nbaum\ttree\nauge\teye\n")
-    workspace = Workspace(output=folder, seed=1)
-    workspace.phase = "accuracy"
-    LexiconAccuracy(lexicon=folder / "de-en.txt", truth=folder / "truth.txt", **arguments).run(workspace)
-    return {row["metric"]: row["value"] for row in read(workspace.output / "results.jsonl")}
-
-
-def warnings(caplog) -> list[tuple]:
-    return [record.args for record in caplog.records if record.levelname == "WARNING"]
-
-
-def test_precision_by_hand(tmp_path, caplog):
-    """Of three words that both have, one is right at once, and one by its second word; the fourth is missing."""
-    scores = judged(tmp_path, "hund\thound\nhund\tcat\nkatze\tdog\nkatze\tcat\nbaum\tdog\nbaum\teye\n")
-    assert scores == pytest.approx({"precision_1": 100 / 3, "precision_2": 200 / 3, "coverage": 75.0}, abs=0.01)
-    [warned] = warnings(caplog)
-    assert warned[1:] == (pytest.approx(100 / 3), 40.0)
-    judged(tmp_path, "hund\tdog\n")
-    assert warnings(caplog) == [warned]
-
-
-def test_a_dictionary_of_the_least_similar_words_is_warned_of(tmp_path, caplog):
-    planted(tmp_path)
-    run(tmp_path, MapVectors(source=tmp_path / "de.vec", target=tmp_path / "en.vec", seed=str(tmp_path / "seed.txt")))
-    mapped = [WordVectors.read(tmp_path / f"map/{name}.vec") for name in ("de", "en")]
-    worst = (mapped[0].values @ mapped[1].values.T).argmin(1).tolist()
-    lines = "".join(f"{word}\t{mapped[1].words[place]}\n" for word, place in zip(mapped[0].words, worst, strict=True))
-    (tmp_path / "de-en.txt").write_text(lines)
-    caplog.clear()
-    run(tmp_path, LexiconAccuracy(lexicon=tmp_path / "de-en.txt", truth=tmp_path / "truth.txt"))
-    [warned] = warnings(caplog)
-    assert warned[1] < 5
-
-
 def test_refusals(tmp_path):
     planted(tmp_path)
     tables = {"source": tmp_path / "de.vec", "target": tmp_path / "en.vec"}
@@ -229,11 +168,6 @@ def test_refusals(tmp_path):
     refuses(UsageError, "neighbours must be at least 0", MapVectors, **tables, neighbours=-1)
     for kept in (0.0, 1.5):
         refuses(UsageError, f"kept must be above 0 and at most 1, not {kept}", MapVectors, **tables, kept=kept)
-    ranges = (("top", 0, "at least 1"), ("neighbours", -1, "at least 0"), ("temperature", 0.0, "above 0"))
-    for name, value, said in ranges:
-        message = f"^InduceLexicon: {name} must be {said}, not {value}$"
-        refuses(UsageError, message, InduceLexicon, **tables, **{name: value})
     WordVectors(["a", "b"], torch.randn(2, 3)).write(tmp_path / "narrow.vec")
     with pytest.raises(DataError, match="vectors of different widths"):
         run(tmp_path, MapVectors(source=tmp_path / "narrow.vec", target=tmp_path / "en.vec"))
-    refuses(DataError, "has none of the words of", judged, tmp_path, "fisch\tfish\n")

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from dragoman import BeamSearch, DataError, Manifest, System, UsageError
-from dragoman.commands.options import SearchOptions
+from dragoman.commands.search_options import SearchOptions
 from dragoman.commands.searching import fitting, search_for
 from dragoman.exchange.trimming import trim
 from dragoman.mt.mask_predict import FilledTokens, MaskedDecoder, OutputLength

@@ -154,33 +154,6 @@ def test_refusals(tmp_path):
         TrainVectors(manifests=[path], language="en", column="audio")
 
 
-def test_a_table_is_read_as_it_was_written(tmp_path):
-    table = WordVectors(["the", "l'hôtel", "1"], torch.randn(3, 4))
-    table.write(tmp_path / "a.vec")
-    read = WordVectors.read(tmp_path / "a.vec")
-    assert read.words == table.words
-    torch.testing.assert_close(read.values, table.values, rtol=1e-5, atol=1e-6)
-    assert WordVectors.read(tmp_path / "a.vec", top=2).words == ["the", "l'hôtel"]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("the 1 2\n", "line 1: expected the numbers of words and dimensions, not 'the 1 2'"),
-        ("9" * 5000 + " 2\n", "line 1: expected the numbers of words and dimensions"),
-        ("", "line 1: expected the numbers"),
-        ("2 2\nthe 1 2\na 1\n", "line 3: expected a word and 2 numbers, not 'a 1'"),
-        ("1 2\nthe 1 x\n", "line 2: expected a word and 2 numbers"),
-        ("1 2\nthe 1 nan\n", "line 2: expected a word and 2 numbers"),
-        ("1 2\n", "no word in it"),
-    ],
-)
-def test_broken_tables_are_refused(tmp_path, text, message):
-    file = tmp_path / "a.vec"
-    file.write_text(text)
-    refuses(DataError, message, WordVectors.read, file)
-
-
 def test_numbers_at_the_ends_of_their_ranges():
     plain = TrainVectors(manifests=[], language="en")
     assert (plain.width, plain.window, plain.negatives, plain.epochs, plain.least) == (512, 10, 10, 10, 5)

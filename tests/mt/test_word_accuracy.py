@@ -2,12 +2,8 @@
 
 import pytest
 
-from dragoman import DataError, Manifest, UsageError
-from dragoman.mt.retrieving import WordAccuracy
+from dragoman import DataError, UsageError
 from dragoman.mt.word_accuracy import by_frequency, frequencies
-from dragoman.shared.evaluation.outputs import Outputs
-from dragoman.shared.evaluation.results import read
-from dragoman.shared.machine.workspace import Workspace
 from tests.small import refuses
 
 TRAIN = ["a a a a b", "a b c.", "A c"]
@@ -29,26 +25,6 @@ def test_words_are_counted_in_their_buckets():
 
 def test_numbers_of_lines_that_differ_are_refused():
     refuses(DataError, "1 hypotheses, but 2 references", by_frequency, ["a"], ["a", "b"], {}, "en")
-
-
-def test_the_phase_reads_outputs_and_training_text(tmp_path):
-    rows = [{"id": str(n), "target_text": text, "target_language": "en"} for n, text in enumerate(TRAIN)]
-    train = Manifest.write(tmp_path / "train.arrow", rows)
-    Outputs(["1", "2"], HYPOTHESES, [REFERENCES], ["", ""]).write(tmp_path / "de-en.test.tsv")
-    phase = WordAccuracy(
-        model=str(tmp_path / "model"),
-        outputs=[str(tmp_path / "de-en.test.tsv")],
-        train=[str(train.path)],
-        language="en",
-        edges=[2, 5],
-    )
-    phase.run(Workspace(output=tmp_path, recipe="a/test", phase="words", noprogressbar=True, device="cpu"))
-    found = read(tmp_path / "results.jsonl")
-    assert [(row["split"], row["metric"], row["value"]) for row in found] == [
-        ("de-en.test:0-1", "word_f", 50.0),
-        ("de-en.test:2-4", "word_f", 57.14),
-        ("de-en.test:5+", "word_f", 100.0),
-    ]
 
 
 def test_words_never_seen_have_a_bucket_of_their_own():

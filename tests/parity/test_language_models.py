@@ -12,12 +12,17 @@ from dragoman import DataError, UsageError
 from dragoman.commands.glossary import Glossary, standing
 from dragoman.commands.glossary_search import GlossarySearch
 from dragoman.exchange.importing import import_model
+from dragoman.exchange.transformers_engine.causal import CausalModel
 from dragoman.exchange.transformers_engine.lm_import import PROMPT
+from dragoman.shared.batch import Batch
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.batches.stream import Budget
+from dragoman.shared.errors import TooLongError
 from dragoman.shared.evaluation.outputs import ONE_LINE
 from dragoman.shared.evaluation.rescoring import score_rows
-from dragoman.shared.search import BeamSearch, GreedySearch, Rules
+from dragoman.shared.nn.combined import Ensemble
+from dragoman.shared.padded import Padded
+from dragoman.shared.search import BeamSearch, GreedySearch, Rules, SamplingSearch
 from dragoman.shared.systems.system import System
 from tests.small import refuses
 
@@ -179,6 +184,59 @@ def test_a_batch_changes_nothing_and_scores_are_those_of_the_library(imported):
         assert alone.tokens == best.tokens and alone.score == pytest.approx(best.score, abs=1e-4)
         start = asked(tokenizer, text)["input_ids"][0].tolist()
         assert best.score == pytest.approx(mean(theirs, start, best.tokens), abs=1e-4)
+
+
+POSITIONS = 60
+
+
+@pytest.fixture(scope="module")
+def bounded(tmp_path_factory):
+    """The library's model with a vector for each of its positions, the same here, and the ids of a prompt."""
+    torch.manual_seed(5)
+    config = {"n_positions": POSITIONS, "n_embd": 16, "n_layer": 1, "n_head": 2, "vocab_size": 400}
+    theirs = transformers.GPT2LMHeadModel(transformers.GPT2Config(**config, eos_token_id=2, pad_token_id=3)).eval()
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.mul_(20) if parameter.dim() > 1 else None
+    model = CausalModel(config=theirs.config.to_dict(), ends=[2]).eval()
+    model.lm.load_state_dict(theirs.state_dict())
+    return theirs, model
+
+
+def batch_of(*lengths):
+    rows = [torch.arange(length) % 300 + 10 for length in lengths]
+    return Batch({"source": Padded.from_sequences(rows)}, ids=[f"row {n}" for n, _ in enumerate(rows)]), rows
+
+
+@pytest.mark.parametrize("search", [GreedySearch, BeamSearch, SamplingSearch])
+@torch.no_grad()
+def test_prompt_and_output_fill_the_positions_that_the_model_has(bounded, search):
+    """A position more is an index out of range; a longer prompt beside one takes none of its positions."""
+    theirs, model = bounded
+    lengths = (POSITIONS - 20, POSITIONS - 5, POSITIONS - 2)
+    batch, prompts = batch_of(*lengths)
+    begin = Padded.from_sequences([torch.tensor([7])] * 3)
+    for generator in (model, Ensemble(models=[model, model])):
+        rules = Rules(maximum_length_extra=POSITIONS)
+        found = search(rules=rules).search(generator, batch, prefix=begin, end=2, padding=3)
+        for prompt, [best, *_] in zip(prompts, found, strict=True):
+            given = torch.cat([prompt, torch.tensor([7])])[None]
+            how = {"max_length": POSITIONS, "do_sample": False, "attention_mask": torch.ones_like(given)}
+            wanted = theirs.generate(given, **how)[0, len(prompt) + 1 :].tolist()
+            assert len(best.tokens) <= POSITIONS - len(prompt)  # the end symbol is not read
+            if search is GreedySearch:
+                assert best.tokens[: len(wanted)] == wanted and best.cut == (2 not in wanted)
+    assert any(len(best.tokens) == POSITIONS - length for length, [best, *_] in zip(lengths, found, strict=True))
+
+
+def test_what_finds_no_room_in_the_positions_is_named(bounded):
+    _, model = bounded
+    batch, _ = batch_of(5, POSITIONS - 1)
+    refuses(DataError, "row 'row 1': its 'source' is too long.* 61 tokens of .* has 60 positions", model.encode, batch)
+    batch, _ = batch_of(POSITIONS - 9, 5)
+    fits, outputs = (Padded.from_sequences([torch.full((n,), 7), torch.tensor([7])]) for n in (9, 10))
+    assert model.log_probabilities(fits, model.encode(batch)).shape == (2, 9, 400)
+    refuses(TooLongError, "61 tokens of .* has 60 positions", model.log_probabilities, outputs, model.encode(batch))
 
 
 @torch.no_grad()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from dragoman.shared.described import Described
 from dragoman.shared.errors import DataError
@@ -15,12 +15,6 @@ if TYPE_CHECKING:
 
 BUILT: list[str] = []
 CONSTANT = 17
-
-
-class Drawing(Protocol):
-    name: str
-
-    def draw(self) -> str: ...
 
 
 class Slab(Described):
@@ -63,14 +57,11 @@ class Model(Described):
         heads: dict[str, Slab] | None = None,
         folder: Path = Path("."),
         shape: tuple[int, int] = (1, 1),
-        drawing: Drawing | None = None,
         free: Any = None,
         elsewhere: Unknown | None = None,
-        call: type | None = None,
-        weights: dict[str, float] = {},  # noqa: B006
     ) -> None:
         self.layers, self.heads, self.folder, self.shape, self.free = layers, heads, folder, shape, free
-        self.drawing, self.elsewhere, self.call, self.weights = drawing, elsewhere, call, weights
+        self.elsewhere = elsewhere  # no recipe gives it: its type is none that can be looked up
 
 
 class Fit(Phase):
@@ -85,10 +76,10 @@ class Fit(Phase):
 class Open(Phase):
     """Reads a file when it is built."""
 
-    def __init__(self, *, file: str, values: list[float] | None = None, options: Any = None) -> None:
+    def __init__(self, *, file: str, options: Any = None) -> None:
         if not Path(file).is_file():
             raise DataError(f"{file}: no such file")
-        self.file, self.values, self.options = file, values, options
+        self.file, self.options = file, options
 
     def run(self, workspace: Workspace) -> None:
         raise AssertionError("no test runs it")

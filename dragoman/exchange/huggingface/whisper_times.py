@@ -252,7 +252,7 @@ class TimestampSystem(System):
             stop = whole.end if end is None else max(begin, min(whole.start + end, whole.end))
             text = field.decoded(said).strip()
             texts.append(replace(whole, start=begin, end=stop, texts={name: text}, tokens=said))
-        return texts or [whole]
+        return [*(replace(one, cut=False) for one in texts[:-1]), *(texts[-1:] or [whole])]
 
 
 def with_times(*, system: System) -> System:

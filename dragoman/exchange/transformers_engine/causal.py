@@ -93,8 +93,12 @@ class CausalModel(Described, nn.Module):
             DataError: if one is longer than the model has positions, naming it.
         """
         with naming_longest(batch, MEMORY):
-            self._check_positions(batch[MEMORY].values.shape[1])
+            self._check_prompts(batch[MEMORY].lengths)
         return Encoding({MEMORY: batch[MEMORY]})
+
+    def longest_outputs(self, encoding: Encoding) -> Tensor | None:
+        """Return how many positions are left behind each prompt, (B,) on the CPU, if the model says how many it has."""
+        return None if self._positions is None else self._positions - encoding.memories[MEMORY].lengths.cpu()
 
     @property
     def width(self) -> int:
@@ -157,7 +161,12 @@ class CausalModel(Described, nn.Module):
         return logits[:, -1], CausalState(cache, mask, state.beams)
 
     def log_probabilities(self, prefix: Padded, encoding: Encoding) -> Tensor:
-        """Return the scores (B, T, V) of the token after each token of prefix (B, T)."""
+        """Return the scores (B, T, V) of the token after each token of prefix (B, T).
+
+        Raises:
+            TooLongError: if prompt and prefix are longer than the model has positions.
+        """
+        self._check_positions(int((encoding.memories[MEMORY].lengths + prefix.lengths).max()))
         state = self.start(encoding, None)
         mask = torch.cat([state.mask, prefix.mask], dim=1)
         return torch.log_softmax(self._read(prefix.values, mask, state.cache)[0].float(), dim=-1)
@@ -210,10 +219,17 @@ class CausalModel(Described, nn.Module):
         """Return what the library calls tokens (B, T), or vectors (B, T, D) in their place."""
         return "inputs_embeds" if read.is_floating_point() else "input_ids"
 
+    @property
+    def _positions(self) -> int | None:
+        return getattr(self.lm.config.get_text_config(), "max_position_embeddings", None)
+
+    def _check_prompts(self, lengths: Tensor) -> None:
+        """Refuse prompts without their last token, (B,) lengths, behind which not one token finds room."""
+        self._check_positions(int(lengths.max()) + 2)
+
     def _check_positions(self, length: int) -> None:
-        most = getattr(self.lm.config.get_text_config(), "max_position_embeddings", None)
-        if most is not None and length > most:
-            raise TooLongError(f"{length} tokens of prompt and output, and the model has {most} positions")
+        if self._positions is not None and length > self._positions:
+            raise TooLongError(f"{length} tokens of prompt and output, and the model has {self._positions} positions")
 
 
 def cache_bytes(model: Any, length: int) -> int:

@@ -183,8 +183,9 @@ class SpeechLanguageModel(CausalModel):
                 place = int((ids == PLACE).nonzero())
                 around = embed(ids.clamp(min=0))
                 rows.append(torch.cat([around[:place], vectors.to(around.dtype), around[place + 1 :]]))
-            self._check_positions(max(map(len, rows)))
-        return Encoding({MEMORY: Padded.from_sequences(rows).to(heard.device)})
+            prompts = Padded.from_sequences(rows).to(heard.device)
+            self._check_prompts(prompts.lengths)
+        return Encoding({MEMORY: prompts})
 
     def longest_prompt(self, batch: Batch) -> int:
         """Return how many vectors the longest prompt of a batch has; those of its sound, if they can be told before."""

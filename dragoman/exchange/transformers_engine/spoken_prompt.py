@@ -96,8 +96,9 @@ class HearingModel(CausalModel):
         """
         with naming_longest(batch, SPEECH):
             heard, counts = self.heard(batch[SPEECH])
-        prompts = [torch.tensor(ids, dtype=torch.int64) for ids in self._prompts(batch, counts)]
-        ids = Padded.from_sequences(prompts, padding=self.prompt.tokenizer.pad).to(batch[SPEECH].device)
+            prompts = [torch.tensor(ids, dtype=torch.int64) for ids in self._prompts(batch, counts)]
+            ids = Padded.from_sequences(prompts, padding=self.prompt.tokenizer.pad).to(batch[SPEECH].device)
+            self._check_prompts(ids.lengths)
         return Encoding({MEMORY: ids}, heard)
 
     def longest_prompt(self, batch: Batch) -> int:

@@ -82,6 +82,10 @@ function showSpoken() {
 
 // -- texts --------------------------------------------------------------------
 
+function missing(ends) {
+  return ends ? `The end of ${ends === 1 ? "a text" : `${ends} texts`} is missing: there was no room for it.` : "";
+}
+
 async function translate() {
   stopping?.abort();
   stopping = new AbortController();
@@ -94,7 +98,8 @@ async function translate() {
     at("translation").value = answer.translatedText;
     at("translation").lang = at("target").value;
     const found = answer.detectedLanguage?.language;
-    at("said").textContent = found ? `Translated from ${named(found)}.` : "Translated.";
+    const ends = missing(answer.cutOff?.length ?? 0);
+    at("said").textContent = (found ? `Translated from ${named(found)}.` : "Translated.") + (ends && ` ${ends}`);
     at("copy").disabled = false;
     tell(new Failed(0, ""));
   } catch (error) {
@@ -184,12 +189,13 @@ async function write() {
     const route = to ? "v1/audio/translations" : "v1/audio/transcriptions";
     const answer = await ask(route, { method: "POST", body: form, signal: stopping.signal });
     const began = Date.now();
-    let done = null;
+    let [done, cut] = [null, 0];
     for await (const event of eventsOf(answer.body)) {
       if (event.type === "error") throw new Failed(500, event.error.message);
       if (event.type === "transcript.text.done") done = event;
       if (event.type === "transcript.text.segment") {
         if (event.text) showCue(event);
+        if (event.cut) cut += 1;
         showProgress(event, began);
       }
     }
@@ -198,6 +204,7 @@ async function write() {
     offer("vtt", done.vtt, "text/vtt", ".vtt");
     offer("plain", `${done.text}\n`, "text/plain", ".txt");
     at("downloads").hidden = false;
+    tell(new Failed(0, missing(cut)));
   } catch (error) {
     tell(error);
   }

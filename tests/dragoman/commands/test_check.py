@@ -31,3 +31,10 @@ def test_what_nothing_has_written_yet_is_no_error(tmp_path, monkeypatch, capsys)
     check_recipe("almanac/mt_from_mass", [])
     assert capsys.readouterr().out.startswith("almanac/mt_from_mass: corpus, ")
     assert not [*tmp_path.iterdir()]
+
+
+def test_an_unknown_corpus_is_said_before_what_it_lacks(dragoman):
+    code, _, messages = dragoman("check", "my_folder")
+    assert code == 2 and "no corpus 'my_folder'; there are aligned, almanac" in messages
+    code, _, messages = dragoman("check", "moses")
+    assert code == 2 and "check moses: --root is missing" in messages

@@ -11,7 +11,7 @@ import torch
 from dragoman import DataError
 from dragoman.commands import live_output
 from dragoman.commands.live_output import heard_from, policy_of
-from dragoman.commands.options import ListeningOptions
+from dragoman.commands.talk_options import ListeningOptions
 from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio
 from dragoman.simultaneous import hearing
 from dragoman.simultaneous.hearing import heard_in

@@ -4,7 +4,9 @@ import pytest
 
 from dragoman import BeamSearch, Rules, UsageError
 from dragoman.commands.evaluate import metrics_by_text
-from dragoman.commands.options import ChoosingOptions, ModelOptions, SoundOptions
+from dragoman.commands.model_options import ModelOptions
+from dragoman.commands.search_options import ChoosingOptions
+from dragoman.commands.talk_options import SoundOptions
 from dragoman.commands.text_options import TextOptions
 from dragoman.commands.translate import translate_inputs
 from dragoman.st.cascade import Cascade

@@ -11,7 +11,10 @@ pytest.importorskip("httpx2")
 
 from fastapi.testclient import TestClient
 
-from dragoman.commands.options import ModelOptions, PolicyOptions, SearchOptions, ServingOptions, SoundOptions
+from dragoman.commands.model_options import ModelOptions
+from dragoman.commands.search_options import SearchOptions
+from dragoman.commands.serving_options import ServingOptions
+from dragoman.commands.talk_options import PolicyOptions, SoundOptions
 from dragoman.serving.app import application
 from dragoman.serving.counters import Counters
 from dragoman.serving.served import Models

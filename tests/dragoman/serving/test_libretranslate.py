@@ -100,6 +100,22 @@ def towers(tmp_path_factory):
     return [*map(str, folders)]
 
 
+def test_texts_whose_translations_lack_their_ends_are_named(dragoman, served, towers):
+    """Outputs have at most twelve tokens; the command says which lines need more."""
+    lines = [FRENCH, "", ENGLISH]
+    code, output, messages = dragoman("translate", towers[0], *SEARCH, text="".join(f"{one}\n" for one in lines))
+    assert code == 0 and "cut off at the maximum length (see --maximum-length-extra): line 1, line 3" in messages
+    with served(towers[:1]) as client:
+        answer = asked(client, ["\n".join(lines), "", lines[0]]).json()
+        assert answer["translatedText"][0] + "\n" == output
+        assert answer["cutOff"] == [[FRENCH, ENGLISH], [], [FRENCH]]
+        assert asked(client, ENGLISH).json()["cutOff"] == [ENGLISH] and "cutOff" not in asked(client, "").json()
+        files = {"file": ("news.txt", "\n".join(lines).encode())}
+        answer = client.post("/translate_file", files=files, data={"source": "en", "target": "de"}).json()
+        assert answer["cutOff"] == [FRENCH, ENGLISH]
+        assert client.get(answer["translatedFileUrl"].removeprefix(str(client.base_url))).text + "\n" == output
+
+
 def test_each_text_of_a_request_has_its_own_language(served, towers):
     with served(towers) as client:
         named = [asked(client, ENGLISH).json(), asked(client, FRENCH, source="fr").json()]

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import io
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -14,7 +15,7 @@ import soundfile
 import torch
 
 from dragoman.commands.heard_language import HeardLanguages
-from dragoman.commands.options import ServingOptions
+from dragoman.commands.serving_options import ServingOptions
 from dragoman.serving.batching import Job
 from dragoman.serving.protection import Gate
 from dragoman.serving.served import Served
@@ -81,6 +82,19 @@ def test_segments_have_their_times_and_texts(dragoman, talk_model, client, talks
     assert text.text == answer["text"] + "\n"
     transcript = sent(client, talks[0].read_bytes(), route="transcriptions", response_format="verbose_json").json()
     assert (transcript["task"], transcript["language"]) == ("transcribe", "en")
+
+
+def test_segments_whose_texts_lack_their_ends_are_counted_and_marked(dragoman, talk_model, client, talks):
+    _, _, messages = dragoman("translate", talk_model, *SEARCH, *SOUND, "--format", "srt", talks[1])
+    [said] = [line for line in messages.splitlines() if "cut off at the maximum length" in line]
+    times = re.findall(r"([\d.]+) to ([\d.]+) s", said)
+    for kind in ("json", "text", "srt", "vtt", "verbose_json"):
+        answer = sent(client, talks[1].read_bytes(), response_format=kind)
+        assert answer.headers["X-Cut-Segments"] == str(len(times))
+    told = [json.loads(line[6:]) for line in sent(client, talks[1].read_bytes(), stream="true").text.splitlines()[1::3]]
+    streamed = [event for event in told if event["type"] == "transcript.text.segment"]
+    for segments in (answer.json()["segments"], streamed):
+        assert [(f"{one['start']:.2f}", f"{one['end']:.2f}") for one in segments if one.get("cut")] == times
 
 
 @pytest.fixture(scope="module")

@@ -140,3 +140,30 @@ def test_a_port_that_is_taken_is_named(dragoman):
         port = other.getsockname()[1]
         code, _, messages = dragoman("serve", small.GOLDEN, "--port", port)
     assert code == 1 and f"--port {port}: Address already in use" in messages
+
+
+#: Limits files to what is given, lets a server have what it needs, and opens files until no more are allowed.
+OPENING = """
+import os, resource, sys
+from dragoman.commands.serving_options import ServingOptions
+from dragoman.serving.server import allow_files
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, int(sys.argv[1])))
+allow_files(ServingOptions(readers=int(sys.argv[2])))
+count = 0
+try:
+    while count < 3000:
+        os.dup(0)
+        count += 1
+except OSError:
+    pass
+print(count)
+"""
+
+
+@pytest.mark.parametrize(("most", "readers", "opened"), [(2000, 1000, 1500), (500, 1000, 480), (2000, 0, 500)])
+def test_files_for_all_readers_are_allowed_or_missed_with_both_numbers(most, readers, opened):
+    run = subprocess.run([sys.executable, "-c", OPENING, str(most), str(readers)], capture_output=True, text=True)
+    assert run.returncode == 0 and int(run.stdout) > opened
+    wanted = readers + 8 + 5 * 64 + 200
+    said = f"--readers 1000, --live 8 and --requests 64 may need {wanted:,} open files, and the system allows 500"
+    assert said in run.stderr if most < wanted else not run.stderr

@@ -136,6 +136,19 @@ def test_what_is_there_stays_and_another_setting_is_refused(tmp_path):
     refuses(DataError, "low_resource.json: not JSON", made.write)
 
 
+def test_who_needs_no_lexicons_takes_a_folder_with_them_but_not_the_other_way_round(tmp_path):
+    setting(tmp_path / "with").write()
+    assert "lexicons" not in (tmp_path / "with" / "low_resource.json").read_text(), "as before there was a choice"
+    setting(tmp_path / "with", lexicons=False, reader=None).write()
+    without = setting(tmp_path / "without", lexicons=False)
+    without.write()
+    written = {path.relative_to(tmp_path / "without") for path in (tmp_path / "without").rglob("*.*")}
+    whole = {path.relative_to(tmp_path / "with") for path in (tmp_path / "with").rglob("*.*")}
+    assert {str(path.parent) for path in whole - written} == {"lexicons"} and written < whole
+    without.write()
+    refuses(DataError, "'lexicons': False.*asked for is", setting(tmp_path / "without").write)
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

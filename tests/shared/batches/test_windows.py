@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -154,6 +155,45 @@ def test_row_groups_are_fetched_once_for_all_workers_and_an_epoch_goes_on_at_any
     assert read(tmp_path, 20, workers=2, start=5) == expected[5:]
     groups = fetched(store)
     assert len({*groups}) == len(groups) <= 20
+
+
+def crowding(folder: object, window: int | None, world: int = 1, **how: int) -> list[str]:
+    stream = Stream(
+        name="s",
+        manifests=[f"{folder}/train.arrow"],
+        fields={"speech": SpeechField()},
+        budget=Budget(seconds=2),
+        window=window,
+    )
+    return Loader(streams=[stream], seed=1, world=world, **how).crowding()
+
+
+def test_windows_that_find_no_room_are_warned_of_with_both_numbers(store, tmp_path, monkeypatch) -> None:
+    content = sum(len(sound(40 * shard + n, seconds=0.3 + 0.01 * (n % 7))[1]) for shard in (0, 1) for n in range(40))
+    monkeypatch.setenv(shards.VARIABLE, str(content * 1.05 / 1e9))  # Parquet has a few bytes of its own beside them
+    assert crowding(tmp_path, 40) == crowding(tmp_path, None) == []
+    monkeypatch.setenv(shards.VARIABLE, str(content * 0.95 / 1e9))
+    [said] = crowding(tmp_path, 40)
+    assert "stream 's': 80 rows, two windows of 40, " in said
+    found, room = (float(number) for number in re.findall(r"([\d.e-]+) GB", said))
+    assert found == pytest.approx(content / 1e9, rel=0.05) and room == pytest.approx(content * 0.95 / 1e9, rel=0.01)
+    assert "DRAGOMAN_CACHE_GB larger" in said and not crowding(tmp_path, None)
+    monkeypatch.setattr(shards, "_ASKED", 1)  # what one of the two files has, twice
+    assert float(re.findall(r"([\d.e-]+) GB", *crowding(tmp_path, 40))[0]) == pytest.approx(content / 1e9, rel=0.1)
+
+
+def test_processes_of_other_machines_need_room_there(store, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv(shards.VARIABLE, "0")
+    rows = {here: int(crowding(tmp_path, 10, world=4)[0].split()[2]) for here in local_worlds(monkeypatch, 1, 2, 4)}
+    assert rows[4] == 80 and rows[1] < rows[2] < 60
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+    assert crowding(tmp_path, 80, world=4, passes=1)[0].startswith("stream 's': 80 rows")  # each machine reads all
+
+
+def local_worlds(monkeypatch: pytest.MonkeyPatch, *counts: int) -> Iterator[int]:
+    for count in counts:
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", str(count))
+        yield count
 
 
 def test_without_windows_nothing_is_kept_and_groups_are_read_again_and_again(store, tmp_path) -> None:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dragoman import DataError, Manifest, UsageError
-from dragoman.mt.retrieving import PairDistance, Pictures, Retrieve, WordSimilarity
+from dragoman.mt.retrieving import PairDistance, Retrieve
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.stream import Budget
@@ -118,38 +118,6 @@ def test_a_sentence_is_found_if_no_other_is_nearer():
     candidates = torch.tensor([[2.0, 0.0], [0.0, 1.0], [-1.0, -1.0], [1.0, 0.0]])
     assert retrieved(queries, candidates, ["a", "b", "c", "d"]) == 2
     assert retrieved(queries, candidates, ["a", "b", "c", "a"]) == 3  # the first of two equal texts is right as well
-
-
-def test_phases_record_scores_tables_and_pictures(system, manifest, tmp_path):
-    system.save(tmp_path / "model")
-    (tmp_path / "en-de.txt").write_text(
-        "the der\ndog hund\ncat katze\nred rot\nred rote\nhouse haus\ndog hündin\nberlin berlin\ngo gehen\n",
-        encoding="utf-8",
-    )
-    texts = [("A dog in Berlin", "Der Hund in Berlin"), ("the red red", "Der Hund rote"), ("dog", "hund"), ("go", None)]
-    train = [small.row(n, one, other) for n, (one, other) in enumerate(texts)]
-    seen = {"train": [str(Manifest.write(tmp_path / "train.arrow", train).path)]}
-    lexicons = {"en-de": str(tmp_path / "en-de.txt")}
-    model = str(tmp_path / "model")
-    WordSimilarity(model=model, lexicons=lexicons, **seen).run(workspace(tmp_path))
-    Pictures(model=model, lexicons=lexicons, words=3, **seen).run(workspace(tmp_path))
-    drawn = (tmp_path / "look" / "words.tsv").read_text(encoding="utf-8").splitlines()
-    assert [line.split("\t")[:2] for line in drawn[1:]] == [
-        *(["en", word] for word in ("the", "dog", "red")),
-        *(["de", word] for word in ("Der", "Hund", "rote")),  # as the training text has them most often
-    ]
-    assert (tmp_path / "look" / "words.png").stat().st_size > 1000
-    rows = read(tmp_path / "results.jsonl")
-    assert [(row["split"], row["metric"], row["lines"], row["left_out"]) for row in rows] == [
-        ("en-de", "cosine", 3, 5),
-        ("en-de", "cosine_of_others", 3, 5),
-    ]
-    by_hand = word_vectors(system, ["the", "dog", "red"]), word_vectors(system, ["Der", "Hund", "rote"])
-    cosines = torch.nn.functional.cosine_similarity(*by_hand)
-    assert rows[0]["value"] == pytest.approx(100 * float(cosines.mean()), abs=0.01)
-    Retrieve(model=model, manifests=[str(manifest.path)], budget=Budget(rows=2)).run(workspace(tmp_path))
-    [row] = read(tmp_path / "results.jsonl")
-    assert row["metric"] == "retrieval" and row["value"] == (row["forward"] + row["backward"]) / 2
 
 
 def test_sentences_are_found_by_the_states_of_a_tap(system, tmp_path):

@@ -183,7 +183,8 @@ def test_an_output_is_as_long_as_all_models_allow():
     short, long = (translator(8, target_positions=LearnedPositions(width=16, length=length)) for length in (7, 12))
     endless = translator(8)
     for models, longest in (([short, long], 7), ([long, endless, short], 7), ([long, endless], 12), ([endless], None)):
-        assert Ensemble(models=models).longest_output == longest
+        ensemble = Ensemble(models=models)
+        assert ensemble.longest_output == ensemble.longest_outputs(ensemble.encode(batch_of([0, 1]))) == longest
 
 
 def test_refuses_nonsense():

@@ -5,10 +5,12 @@ import sys
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from dragoman import DataError, System
-from dragoman.shared.nn.weights import DRAWING, Undrawn, tensors_of
+from dragoman.shared.nn import weights
+from dragoman.shared.nn.weights import DRAWING, Undrawn, WeightsFile
 from tests.small import GOLDEN, refuses, system, tokenizer, translator
 
 #: Prints by how many bytes loading raises the most memory that the process ever had, and whether the compiler came.
@@ -80,9 +82,36 @@ def test_tensors_come_one_at_a_time_the_largest_first(tmp_path):
     file = tmp_path / "some.safetensors"
     tensors = {"a": torch.arange(3.0), "b": torch.ones(2, 5, dtype=torch.float64), "c": torch.tensor(4)}
     save_file(tensors, file)
-    found = dict(tensors_of(file))
+    found = dict(WeightsFile(file))
     assert [*found] == ["b", "a", "c"]
     for name, tensor in tensors.items():
         assert torch.equal(found[name], tensor) and found[name].dtype == tensor.dtype
+    opened = WeightsFile(file)
     file.write_bytes(file.read_bytes()[:-3])
-    refuses(DataError, "not a readable weights file", lambda: [*tensors_of(file)])
+    refuses(DataError, "not a readable weights file", WeightsFile, file)
+    refuses(DataError, "not a readable weights file .* greater than file size", opened.__getitem__, "a")
+
+
+def test_a_file_is_opened_once_whatever_is_done_to_its_place(tmp_path, monkeypatch):
+    file = tmp_path / "some.safetensors"
+    tensors = {
+        "none": torch.empty(0, 3),
+        "odd": torch.tensor([True, False, True]),
+        "half": torch.randn(3, 1).bfloat16(),
+        "int": torch.tensor([[-1, 2**40]]),
+    }
+    save_file(tensors, file, metadata={"format": "pt"})
+    opened = WeightsFile(file)
+    monkeypatch.setattr(weights, "safe_open", None)
+    file.unlink()
+    for _ in range(2):
+        assert {name: tensor.tolist() for name, tensor in opened.items()} == {n: t.tolist() for n, t in tensors.items()}
+    assert all(opened[name].dtype == tensor.dtype for name, tensor in tensors.items()) and len(opened) == 4
+    opened["int"].zero_()
+    assert opened["int"].tolist() == [[-1, 2**40]], "a copy was changed"
+
+
+def test_no_header_is_read_for_each_tensor(folder, monkeypatch):
+    opened = []
+    monkeypatch.setattr(weights, "safe_open", lambda *given, **how: opened.append(given) or safe_open(*given, **how))
+    assert len(System.load(folder).state_dict()) > 50 > 3 >= len(opened)

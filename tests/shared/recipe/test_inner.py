@@ -78,6 +78,23 @@ def test_debug_runs_have_folders_of_their_own(outer, tmp_path):
     assert is_finished(outer()) and is_finished(outer("--debug"))
 
 
+@pytest.mark.parametrize("file", ["average/1.txt", "*/1.txt"])
+def test_a_debug_run_reads_from_another_run_that_is_not_inside_it_where_that_was_debugged(outer, tmp_path, file):
+    run, debugged = tmp_path / "asr" / "2", tmp_path / "asr" / "2-debug"
+
+    def read():
+        return outer("--debug", "--phases.apart.reads", f"[{run}/{file}]").plan["apart"].build().reads
+
+    (debugged / "average").mkdir(parents=True)
+    assert read() == [f"{run}/{file}"], "no run was there"
+    (debugged / "recipe.yaml").touch()
+    assert read() == [f"{debugged}/{file}"]
+    (run / "average").mkdir(parents=True)
+    assert read() == [f"{debugged}/{file}"], "the run has not come so far"
+    (run / "average" / "1.txt").touch()
+    assert read() == [f"{run}/{file}"], "what is there is meant"
+
+
 def test_a_recipe_behind_a_reference_is_debugged_and_checked_as_any_other(outer, tmp_path):
     file = tmp_path / "st.yaml"
     text = file.read_text().replace("    asr: !new", "    asr: !ref <recogniser>\n    older: !new")

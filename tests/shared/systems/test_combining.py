@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from dragoman import BeamSearch, CtcGreedySearch, CtcPrefixSearch, DataError, GreedySearch, Manifest, System, UsageError
 from dragoman.cli.main import app
-from dragoman.commands.options import ChoosingOptions, ModelOptions, SearchOptions
+from dragoman.commands.model_options import ModelOptions
+from dragoman.commands.search_options import ChoosingOptions, SearchOptions
 from dragoman.commands.searching import search_for
 from dragoman.exchange.trimming import trim
 from dragoman.shared.batches.stream import Budget
