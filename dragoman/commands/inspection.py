@@ -12,11 +12,11 @@ from itertools import islice
 from pathlib import Path
 
 from dragoman.preparing.preparation import CHUNK, Progress, expected_rows, segments
+from dragoman.preparing.probing import Examination, Pool, examine_segments
 from dragoman.preparing.seen import Seen
 from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.errors import DataError
 from dragoman.shared.preparing.findings import TEXTS, Findings, row_errors, row_warnings
-from dragoman.shared.preparing.probing import Examination, Pool, examine_segments
 from dragoman.shared.preparing.reader import Corpus, SourceRow, is_training, passed_over, place
 from dragoman.shared.text.lines import Unusable
 

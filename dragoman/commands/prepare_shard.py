@@ -19,9 +19,9 @@ from dragoman.preparing.preparation import (
     finished_reports,
     prepare_locked,
 )
+from dragoman.preparing.probing import Pool
 from dragoman.preparing.report import SplitReport
 from dragoman.shared.machine.files import locked
-from dragoman.shared.preparing.probing import Pool
 from dragoman.shared.preparing.reader import Corpus
 from dragoman.shared.sound.audio import END_TOLERANCE
 

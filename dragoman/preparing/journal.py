@@ -9,9 +9,9 @@ from array import array
 from pathlib import Path
 from typing import IO, Any
 
+from dragoman.preparing.probing import Finding
 from dragoman.shared.machine.files import names_when_full
 from dragoman.shared.machine.nesting import from_json
-from dragoman.shared.preparing.probing import Finding
 
 _COMPLETE = {"complete": True}
 

@@ -20,6 +20,7 @@ from typing import IO, NamedTuple
 
 from dragoman.preparing.finished import Finished
 from dragoman.preparing.journal import Journal
+from dragoman.preparing.probing import Finding, Pool, Segment, check_segments
 from dragoman.preparing.report import NAMED, SplitReport
 from dragoman.preparing.seen import Seen
 from dragoman.shared.batches.manifest import Manifest, Row
@@ -28,7 +29,6 @@ from dragoman.shared.errors import DataError
 from dragoman.shared.machine.files import forget_left, locked, replaced_file
 from dragoman.shared.machine.remote import remote_stamp, uri_of
 from dragoman.shared.preparing.findings import TEXTS, Problem, row_errors
-from dragoman.shared.preparing.probing import Finding, Pool, Segment, check_segments
 from dragoman.shared.preparing.reader import Corpus, SourceRow, is_training, passed_over, place, source
 from dragoman.shared.sound.audio import END_TOLERANCE
 from dragoman.shared.text import languages

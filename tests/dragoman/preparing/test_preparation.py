@@ -166,7 +166,7 @@ def test_interruption(tmp_path, rows, count_checks):
 KILLED = """
 import sys, time
 sys.path[:0] = {path!r}
-from dragoman.shared.preparing.probing import Pool, check_segments
+from dragoman.preparing.probing import Pool, check_segments
 pool = Pool(2)
 assert [found for _, found in pool.check(check_segments, [(0, [({wav!r}, 0.0, None)], None)] * 2)] == [[4.0]] * 2
 print(*(process for process in pool._executor._processes), flush=True)

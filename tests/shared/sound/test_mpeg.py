@@ -9,8 +9,8 @@ import pytest
 import soundfile
 
 from dragoman.commands.inspection import check_manifests
+from dragoman.preparing.probing import check_segments
 from dragoman.shared.batches.manifest import Manifest
-from dragoman.shared.preparing.probing import check_segments
 from dragoman.shared.sound import mpeg
 from dragoman.shared.sound.audio import SAMPLE_RATE, probe, read_audio
 from dragoman.shared.sound.mpeg import naming_damage

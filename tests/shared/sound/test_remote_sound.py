@@ -10,12 +10,12 @@ import soundfile
 
 from dragoman import DataError, Manifest
 from dragoman.preparing.preparation import prepare
+from dragoman.preparing.probing import check_segments
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.batches.stream import Budget, Stream
 from dragoman.shared.machine import remote
-from dragoman.shared.preparing.probing import check_segments
 from dragoman.shared.sound import shards
 from dragoman.shared.sound.audio import probe, read_audio
 from dragoman.st.corpora.tsv import Tsv

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dragoman.preparing.probing import check_segments
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine import remote
 from dragoman.shared.machine.files import locked
-from dragoman.shared.preparing.probing import check_segments
 from dragoman.shared.sound import shards
 from dragoman.shared.sound.audio import read_audio
 from dragoman.shared.sound.shards import (
