@@ -87,7 +87,7 @@ class InputTranslator(RowTranslator):
         check_best_alone("translate", options)
         inputs = listed(inputs)
         hypotheses = self.hypotheses(inputs, beam=beam, batch_size=batch_size, **options)
-        warn_of_cut([called for called, best in zip(inputs, hypotheses, strict=True) if best and best[0].cut])
+        warn_of_cut({number: inputs[number] for number, best in enumerate(hypotheses) if best and best[0].cut})
         return [best[0].texts[self.output_name] if best else "" for best in hypotheses]
 
     def hypotheses(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -107,12 +107,16 @@ def _called(item: object) -> str:
     return f"the {type(item).__name__} {shortened(' '.join(shown.split()), 200)}"
 
 
-def warn_of_cut(inputs: Sequence[Input]) -> None:
-    """Warn, in one line, of inputs whose outputs have all the tokens that the search allows: their ends are missing."""
+def warn_of_cut(inputs: Mapping[int, Input]) -> None:
+    """Warn, in one line, of inputs whose outputs have all the tokens that the search allows: their ends are missing.
+
+    They are given by their numbers, by which arrays are named.
+    """
     if inputs:
+        names = [_called(one) if isinstance(one, str | Path) else f"inputs[{n}]" for n, one in inputs.items()]
         logging.getLogger("dragoman").warning(
             "%s: %s cut off at the maximum length: give a search with Rules(maximum_length_extra=...)",
-            ", ".join([*map(_called, inputs[:3]), *["..."] * (len(inputs) > 3)]),
+            ", ".join([*names[:3], *["..."] * (len(inputs) > 3)]),
             "the output is" if len(inputs) == 1 else f"{len(inputs):,} outputs are",
         )
 

@@ -130,9 +130,9 @@ def test_a_long_document_is_translated_whole_and_what_is_cut_is_said(tokenizer, 
     cut = "the str 'x': the output is cut off at the maximum length"
     assert (cut in caplog.text) == (maximum == 99)
     caplog.clear()
-    warn_of_cut(["a", "b", "c", "d"])
+    warn_of_cut(dict(enumerate(["a", np.zeros(9), "c", "d"])))
     [record] = caplog.records
-    assert record.message.startswith("the str 'a', the str 'b', the str 'c', ...: 4 outputs are cut off")
+    assert record.message.startswith("the str 'a', inputs[1], the str 'c', ...: 4 outputs are cut off")
 
 
 def test_a_model_folder_keeps_the_separator_and_the_limit(tokenizer, tmp_path):
