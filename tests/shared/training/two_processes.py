@@ -189,13 +189,15 @@ def sharded(world, place, kind="fsdp", names=("plain", "streams", "frozen", "lay
             learners[1].update([*batches[step], *batches[step + 1]], meters[1], alone)
             norms = [float(meter.state()["norm"]) for meter in meters]
             assert abs(norms[0] - norms[1]) < 1e-5 * norms[1] and norms[1] > 0.5, norms
-        (state, moments), (wanted, others) = (learner.state() for learner in learners)
-        if workspace.main:
-            begun = make().state_dict()
-            assert state.keys() == wanted.keys() == begun.keys()
-            assert max(float((state[key] - begun[key]).abs().max()) for key in begun) > 0.01
-            for key, tensor in wanted.items():
-                assert float((state[key] - tensor).abs().max()) < 1e-5, (name, key)
+        (state, rows, moments), (wanted, none, others) = (learner.state() for learner in learners)
+        begun = make().state_dict()
+        assert state.keys() | rows.keys() == wanted.keys() == begun.keys() and not state.keys() & rows.keys()
+        assert not none and rows and not any(one.requires_grad and one.ndim for one in state.values())
+        parts = gather({key: one.clone() for key, one in rows.items()}, workspace)[:2]  # of the first machine
+        state |= {key: torch.cat([part[key] for part in parts]) for key in rows}
+        assert max(float((state[key] - begun[key]).abs().max()) for key in begun) > 0.01
+        for key, tensor in wanted.items():
+            assert float((state[key] - tensor).abs().max()) < 1e-5, (name, key)
         assert moments["state"].keys() == others["state"].keys()
         for number, theirs in others["state"].items():
             for key, value in theirs.items():
@@ -249,16 +251,20 @@ def resharded(world, place, pairs=EITHER):
         assert [one.update for one in checkpoints] == [2, 4, 6]
         last = checkpoints[-1].folder
         count = {"none": 0, "fsdp": workspace.world, "hybrid": 2}[kinds[-1]]
-        assert sorted(file.name for file in last.glob("moments*")) == [
-            f"moments-0000{number}-of-0000{count}.safetensors" for number in range(count)
-        ]
-        if workspace.main:
-            sizes.append([(last / "training.pt").stat().st_size, *(f.stat().st_size for f in last.glob("moments*"))])
+        for kind in ("moments", "objective"):
+            parts = sorted(file.name for file in last.glob(f"{kind}-*"))
+            assert parts == [f"{kind}-0000{number}-of-0000{count}.safetensors" for number in range(count)]
+        for kind, state in (("moments", "training.pt"), ("objective", "objective.safetensors")):
+            files = [last / state, *last.glob(f"{kind}-*")]
+            sizes.append((kinds, kind, [file.stat().st_size for file in files]))
+        barrier(workspace)
+        assert not [*last.parent.glob(".*")], "something half written is left"
         rows = [row["validation"] for row in History(workspace.folder, writing=False).rows() if "validation" in row]
         found[kinds] = [one.tensors() for one in checkpoints], [row["loss"] for row in rows]
-    for pair, (state, *moments) in zip(pairs, sizes, strict=False):
-        whole = sizes[0][0]
-        assert pair[-1] == "none" or state < whole / 3 and whole / 2 < sum(moments) < whole and max(moments) < whole / 2
+    for pair, kind, (state, *parts) in sizes:
+        [[whole]] = [found for one, its, found in sizes if one == ("none", "none") and its == kind]
+        assert pair[-1] == "none" or state < whole / 2 and whole / 2 < sum(parts) < whole * 1.1, (pair, kind)
+        assert pair[-1] == "none" or max(parts) < whole * 0.6, (pair, kind)
     (wanted, losses), *others = found.values()
     assert losses[0] > losses[-1]
     for tensors, scores in others:
