@@ -66,7 +66,7 @@ def join(machine: Machine) -> bool:
         backend = "nccl" if machine.device.startswith("cuda") else "gloo"
         dist.init_process_group(backend, store=dist.PrefixStore("group", store), rank=rank, world_size=world)
         _roll = dist.PrefixStore("roll", store)
-        _control = dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
+        _control = group_of_its_own(machine)
         return True
     return False
 
@@ -177,7 +177,7 @@ def _ended(workspace: Workspace, gone: list[int]) -> EndedElsewhere:
 
 
 def group_of_its_own(machine: Machine) -> Any:
-    """Return a group for a thread of each process, as the control group is for the main threads; a joint call."""
+    """Return a group between the CPUs for one thread of each process; a joint call."""
     return None if machine.world == 1 else dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from dragoman.shared.errors import DataError
 from dragoman.shared.machine.files import discard_folder
-from dragoman.shared.machine.processes import EndedElsewhere, gather, group_of_its_own, on_all
+from dragoman.shared.machine.processes import EndedElsewhere, activity, gather, group_of_its_own, on_all
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.training.checkpoints import Checkpoints
 from dragoman.shared.training.history import History, Meter
@@ -86,7 +86,7 @@ class Saver:
             whole, training = {}, {}
         whole, rows, moments, training = copied([whole, rows, moments, training])
         if workspace.device.startswith("cuda"):
-            torch.cuda.current_stream().synchronize()
+            torch.cuda.current_stream(workspace.device).synchronize()
         if workspace.main or shards is not None:
             self._writing = self._thread.submit(self._write, whole, rows, moments, training, share, meta)
 
@@ -138,13 +138,14 @@ class Saver:
         return self
 
     def __exit__(self, _kind: type | None, error: BaseException | None, _trace: TracebackType | None) -> None:
-        """Wait for what is being written; if it could not be, and it is the reason or not of an error, say so."""
+        """Wait for what is being written; what is wrong with it came before an error in training, and is raised."""
+        activity.at("")  # the others wait for this process, which does not hang
         self._thread.shutdown()
         if self._group is not None:
             dist.destroy_process_group(self._group)
         problem = self._writing.exception() if self._writing is not None else None
         if isinstance(error, Exception) and isinstance(problem, DataError) and not isinstance(problem, EndedElsewhere):
-            raise problem from error  # which came before it: a full disk, say
+            raise problem from error
 
 
 def copied(value: Any, seen: dict[int, Tensor] | None = None) -> Any:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from dragoman.shared.errors import DataError
+from dragoman.shared.machine.processes import activity
 from dragoman.shared.machine.stopping import Interrupted
 from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
 from dragoman.shared.training.checkpoints import Checkpoints, list_checkpoints
@@ -24,10 +25,13 @@ class Told(EncoderDecoderObjective):
 
     def at(self, update):
         self.update = update
-        if update == self.fails:
-            raise DataError("row 'r7': broken")
         if update == self.signalled:
             os.kill(os.getpid(), signal.SIGTERM)
+
+    def prepare(self, batch):
+        if self.update == self.fails:
+            raise DataError("row 'r7': broken")
+        return batch
 
 
 @pytest.fixture
@@ -117,10 +121,13 @@ def test_at_the_last_update_too(world, workspace, told, saving):
 
 
 def test_an_error_waits_for_what_is_being_written(world, workspace, told, saving):
-    saving(lambda state: time.sleep(0.3))
+    """Meanwhile, the other processes do not take it for one that hangs in reading or computing."""
+    doing = []
+    saving(lambda state: (time.sleep(0.3), doing.append((state["position"]["update"], activity.doing))))
     told.fails = 9
     refuses(DataError, "row 'r7': broken", world.fit(objective=told).run, workspace())
     assert [c.update for c in list_checkpoints(workspace().folder / "checkpoints")] == [4, 8]
+    assert doing[-1] == (8, "")
 
 
 def test_an_error_after_a_full_disk_does_not_hide_it(world, workspace, told, saving):
