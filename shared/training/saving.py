@@ -7,6 +7,8 @@ and moments; that of the main process gives the checkpoint its name when all hav
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,16 +23,17 @@ from dragoman.shared.machine.processes import EndedElsewhere, activity, gather, 
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.training.checkpoints import Checkpoints
 from dragoman.shared.training.history import History, Meter
-from dragoman.shared.training.part_files import MOMENTS, PARAMETERS, Part, moments_apart, save_part
+from dragoman.shared.training.part_files import MOMENTS, PARAMETERS, moments_apart, save_part
 from dragoman.shared.training.position import Position
 from dragoman.shared.training.resuming import training_state
 from dragoman.shared.training.update import Learner
 
 
-class Saver:
+@dataclass
+class Saver(AbstractContextManager["Saver"]):
     """The thread that writes the checkpoints of a training; within ``with``, at whose end nothing is being written.
 
-    Args:
+    Attributes:
         checkpoints: which of them to keep.
         learner: what is saved.
         history: is on the disk when a checkpoint is.
@@ -39,24 +42,16 @@ class Saver:
         workspace: of the phase.
     """
 
-    def __init__(
-        self,
-        checkpoints: Checkpoints,
-        learner: Learner,
-        history: History,
-        planned: int,
-        adapter_scale: float | None,
-        workspace: Workspace,
-    ) -> None:
-        self._checkpoints = checkpoints
-        self._learner = learner
-        self._history = history
-        self._planned = planned
-        self._adapter_scale = adapter_scale
-        self._workspace = workspace
-        self._folder = workspace.folder / "checkpoints"
+    checkpoints: Checkpoints
+    learner: Learner
+    history: History
+    planned: int
+    adapter_scale: float | None
+    workspace: Workspace
+
+    def __post_init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "saving")
-        self._group = group_of_its_own(workspace) if learner.shards else None
+        self._group = group_of_its_own(self.workspace) if self.learner.shards else None
         self._writing: Future[None] | None = None
 
     @property
@@ -71,24 +66,21 @@ class Saver:
             DataError: as :meth:`wait`.
         """
         self.wait()
-        workspace, shards = self._workspace, self._learner.shards
-        whole, rows, optimizer = self._learner.state()
-        training = training_state(optimizer, self._learner.scaler, position, self._planned, meter, workspace)
-        moments, share = dict[str, Tensor](), (0, 1)
+        workspace, shards = self.workspace, self.learner.shards
+        whole, rows, optimizer = self.learner.state()
+        training = training_state(optimizer, self.learner.scaler, position, self.planned, meter, workspace)
+        parts: dict[str, dict[str, Tensor]] = {}
         if shards is not None:
-            share = shards.share
             moments, optimizer["state"] = moments_apart(optimizer["state"])
-            if workspace.rank >= share[1]:  # of machines that have copies, the first writes
-                rows, moments = {}, {}
+            if workspace.rank < shards.share[1]:  # of machines that have copies, the first writes
+                parts = {PARAMETERS: rows, MOMENTS: moments}
         meta = {"update": position.update, "epoch": position.epoch, "score": score, "interim": interim}
-        meta |= {"adapter_scale": self._adapter_scale}
-        if not workspace.main:
-            whole, training = {}, {}
-        whole, rows, moments, training = copied([whole, rows, moments, training])
+        meta |= {"adapter_scale": self.adapter_scale}
+        whole, training, parts = copied([whole, training, parts] if workspace.main else [{}, {}, parts])
         if workspace.device.startswith("cuda"):
             torch.cuda.current_stream(workspace.device).synchronize()
         if workspace.main or shards is not None:
-            self._writing = self._thread.submit(self._write, whole, rows, moments, training, share, meta)
+            self._writing = self._thread.submit(self._write, whole, training, meta, parts)
 
     def wait(self) -> None:
         """Wait until all is written; all processes call it together.
@@ -97,45 +89,32 @@ class Saver:
             DataError: if the disk is full or cannot be written; earlier checkpoints stay as they are.
         """
         writing, self._writing = self._writing, None
-        on_all(lambda: None if writing is None else writing.result(), self._workspace)
+        on_all(lambda: None if writing is None else writing.result(), self.workspace)
 
     def _write(
-        self,
-        whole: dict[str, Tensor],
-        rows: dict[str, Tensor],
-        moments: dict[str, Tensor],
-        training: dict[str, Any],
-        share: Part,
-        meta: dict[str, Any],
+        self, whole: dict[str, Tensor], training: dict[str, Any], meta: dict[str, Any], own: dict[str, Any]
     ) -> None:
-        """Write what this process has to; in the main process, end with the whole checkpoint in its place."""
+        """Write what this process has to, its ``own`` parts at first; the main process's thread ends with the whole."""
+        workspace, shards, group = self.workspace, self.learner.shards, self._group
+        folder = workspace.folder / "checkpoints"
+        place, parts = folder / ".parts.0.tmp", dict[Path, str]()
 
         def complete() -> None:
-            if self._workspace.main:
-                self._history.sync()
-                self._checkpoints.save(self._folder, whole, training, meta, parts)
-                self._workspace.keep_time()
+            if workspace.main:
+                self.history.sync()
+                self.checkpoints.save(folder, whole, training, meta, parts)
+                workspace.keep_time()
 
-        parts: dict[Path, str] = {}
-        if self._group is None:
+        if shards is None:
             complete()
             return
-        place, kinds = self._folder / ".parts.0.tmp", {PARAMETERS: rows, MOMENTS: moments}
-
-        def write_parts() -> dict[Path, str]:
-            return dict(save_part(place, kind, own, share) for kind, own in kinds.items() if own)
-
         try:
-            own = on_all(write_parts, self._workspace, self._group)
-            parts = {file: digest for one in gather(own, self._workspace, self._group) for file, digest in one.items()}
-            on_all(complete, self._workspace, self._group)
+            written = on_all(lambda: [save_part(place, *part, shards.share) for part in own.items()], workspace, group)
+            parts.update(file for files in gather(written, workspace, group) for file in files)
+            on_all(complete, workspace, group)
         finally:
-            if self._workspace.main:
+            if workspace.main:
                 discard_folder(place)
-
-    def __enter__(self) -> Saver:
-        """Return itself."""
-        return self
 
     def __exit__(self, _kind: type | None, error: BaseException | None, _trace: TracebackType | None) -> None:
         """Wait for what is being written; what is wrong with it came before an error in training, and is raised."""
