@@ -29,6 +29,8 @@ _written: set[Path] = set()
 
 #: Held while something written takes its place, and from when it is discarded on: half of it must not get there.
 _placing = threading.Lock()
+# A worker that is forked while another thread holds it could never write anything.
+os.register_at_fork(before=_placing.acquire, after_in_parent=_placing.release, after_in_child=_placing.release)
 
 _LEFT_BEHIND = re.compile(r"\..+\.\d+\.(tmp|old)")
 

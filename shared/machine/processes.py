@@ -66,7 +66,7 @@ def join(machine: Machine) -> bool:
         backend = "nccl" if machine.device.startswith("cuda") else "gloo"
         dist.init_process_group(backend, store=dist.PrefixStore("group", store), rank=rank, world_size=world)
         _roll = dist.PrefixStore("roll", store)
-        _control = dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
+        _control = group_of_its_own(machine)
         return True
     return False
 
@@ -176,12 +176,17 @@ def _ended(workspace: Workspace, gone: list[int]) -> EndedElsewhere:
     )
 
 
-def gather(value: T, machine: Machine) -> list[T]:
+def group_of_its_own(machine: Machine) -> Any:
+    """Return a group between the CPUs for one thread of each process; a joint call."""
+    return None if machine.world == 1 else dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
+
+
+def gather(value: T, machine: Machine, group: Any = None) -> list[T]:
     """Return the values of all ranks, on all of them."""
     if machine.world == 1:
         return [value]
     values: list[Any] = [None] * machine.world
-    dist.all_gather_object(values, value, group=_control)
+    dist.all_gather_object(values, value, group=group or _control)
     return values
 
 
@@ -207,7 +212,7 @@ def on_main(function: Callable[[], T], machine: Machine) -> T:
     return result
 
 
-def on_all(function: Callable[[], T], machine: Machine) -> T:
+def on_all(function: Callable[[], T], machine: Machine, group: Any = None) -> T:
     """Call a function in every process; return its result once all have one.
 
     Raises:
@@ -218,7 +223,8 @@ def on_all(function: Callable[[], T], machine: Machine) -> T:
         result = function()
     except Exception as error:
         problem = error
-    problems = [said for said in gather(None if problem is None else one_line(problem), machine) if said is not None]
+    said = gather(None if problem is None else one_line(problem), machine, group)
+    problems = [one for one in said if one is not None]
     if problem is not None:
         raise problem
     if problems:

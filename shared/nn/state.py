@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -38,7 +38,7 @@ def contiguous(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return result
 
 
-def check_fit(module: nn.Module, tensors: dict[str, torch.Tensor], source: str) -> None:
+def check_fit(module: nn.Module, tensors: Mapping[str, torch.Tensor], source: str) -> None:
     """Compare a state dict with a module; either may be on the meta device, where nothing has values.
 
     Raises:
@@ -47,15 +47,16 @@ def check_fit(module: nn.Module, tensors: dict[str, torch.Tensor], source: str) 
     expected = module.state_dict()
     problems = [f"missing {name}" for name in expected if name not in tensors]
     problems += [f"unexpected {name}" for name in tensors if name not in expected]
+    given = {name: (one.shape, one.dtype) for name, one in tensors.items() if name in expected}
     problems += [
-        f"{name} is {tuple(tensors[name].shape)} instead of {tuple(expected[name].shape)}"
-        for name in expected
-        if name in tensors and tensors[name].shape != expected[name].shape
+        f"{name} is {tuple(given[name][0])} instead of {tuple(own.shape)}"
+        for name, own in expected.items()
+        if name in given and given[name][0] != own.shape
     ]
     problems += [
-        f"{name} holds {tensors[name].dtype} instead of {expected[name].dtype}"
-        for name in expected
-        if name in tensors and tensors[name].is_floating_point() != expected[name].is_floating_point()
+        f"{name} holds {given[name][1]} instead of {own.dtype}"
+        for name, own in expected.items()
+        if name in given and given[name][1].is_floating_point != own.is_floating_point()
     ]
     if problems:
         more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""

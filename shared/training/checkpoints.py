@@ -2,11 +2,12 @@
 
 A checkpoint is a folder ``checkpoints/00012000/`` with
 
-    objective.safetensors   the objective's tensors
+    objective.safetensors   the objective's tensors; of parameters that processes divide, they are in files of each:
+    objective-0000?-of-00008.safetensors  its rows of them (part_files.py)
     frozen.safetensors      parameters that do not learn, if there are some: a hard link to the file of the checkpoint
                             before, as long as they are the same, so that they take their place on the disk once
     training.pt             optimiser, random states, position in the data; read back without running anything
-    moments-0000?-of-00008.safetensors    its moments, if processes divide them: of each its share (moment_files.py)
+    moments-0000?-of-00008.safetensors    its rows of the moments, likewise
     meta.json               update, epoch, validation scores, and a digest of each file above
 
 One that is written because a run was stopped, between those that are due, is "interim": it serves to go on from, and
@@ -15,7 +16,6 @@ takes no part in averages, so that a run that was stopped ends with the same mod
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -27,16 +27,16 @@ from typing import Any, NotRequired
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import nn
 
 from dragoman.shared.annotations import Checked
 from dragoman.shared.errors import DataError, UsageError, one_line
 from dragoman.shared.machine.files import discard_folder, replaced_folder
 from dragoman.shared.machine.records import check_record, read_record
-from dragoman.shared.nn.state import contiguous, load_exactly
+from dragoman.shared.nn.state import check_fit, contiguous
 from dragoman.shared.ranges import PositiveInt
-from dragoman.shared.training.moment_files import MOMENTS, Part, read_moments
+from dragoman.shared.training.part_files import MOMENTS, PARAMETERS, Joined, Part, digest, read_moments, read_parts
 from dragoman.shared.training.position import check_position
 from dragoman.shared.training.tuning import merged
 
@@ -74,20 +74,22 @@ class Checkpoint:
         """Return what ``meta.json`` says."""
         return _read_meta(self.folder)
 
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """Return the objective's tensors."""
-        names = [_LEARNING, *([_FROZEN] if self._has(_FROZEN) else [])]
-        tensors: dict[str, torch.Tensor] = {}
-        for name in names:
+    def tensors(self) -> Joined:
+        """Return the objective's tensors, mapped: what is not asked for takes no memory."""
+        pieces: dict[str, list[torch.Tensor]] = {}
+        for name in [_LEARNING, *([_FROZEN] if self._has(_FROZEN) else [])]:
             with self._reading(name, "weights file"):
-                tensors |= load_file(self.folder / name)
+                pieces |= read_parts([self.folder / name])
                 self._check_unchanged(name)
-        return tensors
+        parts = self._parts(PARAMETERS, "weights file")
+        with self._reading(_LEARNING, "weights file"):
+            return Joined(pieces | read_parts(parts))
 
-    def system_tensors(self) -> dict[str, torch.Tensor]:
+    def system_tensors(self) -> Mapping[str, torch.Tensor]:
         """Return the tensors of the system alone, adapters added to what they stand beside."""
         prefix = "system."
-        tensors = {name[len(prefix) :]: t for name, t in self.tensors().items() if name.startswith(prefix)}
+        pieces = self.tensors().pieces
+        tensors = Joined({name[len(prefix) :]: own for name, own in pieces.items() if name.startswith(prefix)})
         scale = self.meta().get("adapter_scale")
         return tensors if scale is None else merged(tensors, scale)
 
@@ -106,14 +108,19 @@ class Checkpoint:
                     f"it is planned for {state.get('planned', 0)} processes, and has {len(state['ranks'])}"
                 )
             self._check_unchanged(_TRAINING)
-        files = sorted(name for name in self.meta().get("files", {}) if name.startswith(MOMENTS))
-        for name in files[part[0] :: part[1]]:
-            with self._reading(name, "file of moments"):
-                self._check_unchanged(name)
+        files = self._parts(MOMENTS, "file of moments", part)
         if files or mapped:
             with self.restoring():
-                read_moments([self.folder / name for name in files], state["optimizer"]["state"], part)
+                read_moments(files, state["optimizer"]["state"], part)
         return state
+
+    def _parts(self, kind: str, what: str, part: Part = (0, 1)) -> list[Path]:
+        """Return the files of one kind that processes have written, after a look at those that one is to look at."""
+        names = sorted(name for name in self.meta().get("files", {}) if name.startswith(kind))
+        for name in names[part[0] :: part[1]]:
+            with self._reading(name, what):
+                self._check_unchanged(name)
+        return [self.folder / name for name in names]
 
     @contextmanager
     def restoring(self) -> Iterator[None]:
@@ -136,7 +143,7 @@ class Checkpoint:
 
     def _check_unchanged(self, name: str) -> None:
         digests = self.meta().get("files", {})  # older checkpoints have none
-        if name in digests and _digest(self.folder / name) != digests[name]:
+        if name in digests and digest(self.folder / name) != digests[name]:
             raise ValueError("it is not as it was written: the disk has lost something, or it was changed")
 
     def _has(self, name: str) -> bool:
@@ -196,7 +203,7 @@ class Checkpoints(Checked):
         state: Mapping[str, torch.Tensor],
         training: dict[str, Any],
         meta: dict[str, Any],
-        parts: Path | None = None,
+        parts: Mapping[Path, str] | None = None,
     ) -> None:
         """Write a checkpoint below ``folder``, then delete those that need not be kept.
 
@@ -206,7 +213,7 @@ class Checkpoints(Checked):
             training: plain data and tensors that ``Checkpoint.training`` gives back.
             meta: ``update``, ``score`` (higher is better, or None), whether it is ``interim``, and anything else that
                 JSON can hold.
-            parts: a folder with files that other processes have written for it, which are taken away.
+            parts: files that processes have written for it, by digest, which are taken away.
 
         Raises:
             DataError: if the disk is full or cannot be written; the checkpoints already there stay as they are.
@@ -219,11 +226,10 @@ class Checkpoints(Checked):
                 if frozen:
                     _save_frozen(frozen, temporary / _FROZEN, list_checkpoints(folder))
                 torch.save(training, temporary / _TRAINING)
-                if parts is not None:
-                    for file in list(parts.iterdir()):
-                        file.rename(temporary / file.name)
-                    parts.rmdir()
-                meta = meta | {"files": {file.name: _digest(file) for file in sorted(temporary.iterdir())}}
+                files = {file.name: digest(file) for file in temporary.iterdir()}
+                for file, known in (parts or {}).items():
+                    files[file.rename(temporary / file.name).name] = known
+                meta = meta | {"files": dict(sorted(files.items()))}
                 (temporary / "meta.json").write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
         except (OSError, SafetensorError, RuntimeError) as error:
             before = list_checkpoints(folder)
@@ -264,8 +270,13 @@ def best(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
 
 
 def load_objective(objective: nn.Module, checkpoint: Checkpoint) -> None:
-    """Load a checkpoint's tensors into the objective that wrote them."""
-    load_exactly(objective, checkpoint.tensors(), str(checkpoint.folder / _LEARNING))
+    """Load a checkpoint's tensors into the objective that wrote them; of what was divided, one at a time is whole."""
+    tensors = checkpoint.tensors()
+    check_fit(objective, tensors, str(checkpoint.folder / _LEARNING))
+    objective.load_state_dict({name: own[0] for name, own in tensors.pieces.items() if len(own) == 1}, strict=False)
+    with torch.no_grad():
+        for name in (name for name, own in tensors.pieces.items() if len(own) > 1):
+            objective.get_parameter(name).copy_(tensors[name])
 
 
 def _divided(state: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
@@ -295,11 +306,6 @@ def _holds(file: Path, tensors: dict[str, torch.Tensor]) -> bool:
             )
     except (SafetensorError, OSError):
         return False
-
-
-def _digest(file: Path) -> str:
-    with open(file, "rb") as content:
-        return hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def _advice(folder: Path) -> str:

@@ -5,7 +5,8 @@ processes together. The device is never waited for inside of one: what the progr
 ``REPORT_EVERY`` updates.
 
 A checkpoint holds all that the rest of the run depends on, so that a run that was killed anywhere goes on bit for bit
-from its last one; what had been noted of the updates after that is forgotten, since they are done again.
+from its last one; what had been noted of the updates after that is forgotten, since they are done again. It is written
+while the next updates are done (shared/training/saving.py).
 """
 
 from __future__ import annotations
@@ -36,15 +37,16 @@ from dragoman.shared.training.compiling import compile_layers
 from dragoman.shared.training.history import History, Meter, report, status
 from dragoman.shared.training.initialise import Initialiser
 from dragoman.shared.training.loss_scale import loss_scaler
-from dragoman.shared.training.moment_files import Part, save_moments
 from dragoman.shared.training.notes import alternating_notes, size_notes, time_left, warm_up_notes
 from dragoman.shared.training.optimizer import Adam
+from dragoman.shared.training.part_files import Part
 from dragoman.shared.training.passes import passes_of
 from dragoman.shared.training.position import Position
-from dragoman.shared.training.resuming import planned_for, restore, training_state
+from dragoman.shared.training.resuming import planned_for, restore
+from dragoman.shared.training.saving import Saver
 from dragoman.shared.training.scheduled import Scheduled
 from dragoman.shared.training.schedules import Schedule
-from dragoman.shared.training.sizes import check_accumulation, training_bytes
+from dragoman.shared.training.sizes import check_accumulation, check_copy, training_bytes
 from dragoman.shared.training.tracking import Tracker, Trackers, check_libraries, check_trackers
 from dragoman.shared.training.update import Learner, same_randomness_after, try_largest
 from dragoman.shared.training.validation import Validation
@@ -59,17 +61,16 @@ REPORT_EVERY = 25
 class Running:
     """The objects that the methods of a Fit share while it runs.
 
-    ``planned`` tells for how many processes the batches are planned, and ``began`` the update after which this process
-    has begun, when its ``stopwatch`` started.
+    ``began`` is the update after which this process has begun, when its ``stopwatch`` started.
     """
 
     workspace: Workspace
     learner: Learner
     updates: int
-    planned: int
     position: Position
     meter: Meter
     history: History
+    saver: Saver
     stop: Stop
     stopwatch: Stopwatch
     began: int
@@ -211,6 +212,8 @@ class Fit(Phase):
             )
             workspace.log.info("%s: each process computes a batch in %d passes", workspace.phase, loader.passes)
         check_accumulation(self.accumulation, loader, workspace.device)
+        if workspace.main or divides:
+            check_copy(objective, self.optimizer, share[1])
         updates = min(self.updates, 2) if workspace.debug else self.updates
         notes = warm_up_notes(self.schedule, self.updates) + alternating_notes(self.streams, self.accumulation)
         for line in [*(loader.report() if workspace.main else ()), *notes]:
@@ -252,6 +255,7 @@ class Fit(Phase):
         with (
             closing(history),  # after errors and interruptions as well, or trackers would show a run that goes on
             Stop() as stop,
+            Saver(self.checkpoints, learner, history, loader.planned, self.optimizer.adapter_scale, workspace) as saver,
             progress_bar(enabled=workspace.show_progress) as bar,
             closing(loader),  # or its workers would live until Python collects its garbage, in a later phase
             closing(_steps(loader, position)) as source,
@@ -260,10 +264,10 @@ class Fit(Phase):
                 workspace,
                 learner,
                 updates,
-                loader.planned,
                 position,
                 meter,
                 history,
+                saver,
                 stop,
                 Stopwatch(),
                 position.update,
@@ -275,7 +279,7 @@ class Fit(Phase):
 
     def _until_the_end(self, running: Running, source: Iterator[list[Batch]], bar: Progress) -> None:
         """Train, validate and save by turns; raise Interrupted after a signal, when a checkpoint is written."""
-        workspace, position, stop = running.workspace, running.position, running.stop
+        workspace, position, stop, saver = running.workspace, running.position, running.stop, running.saver
         task = bar.add_task(workspace.title, total=running.updates, completed=position.update, status="")
         while position.due or not (running.last or position.finished):
             if not position.due:
@@ -283,16 +287,21 @@ class Fit(Phase):
             activity.at("")
             due, score = position.due, self._validate(running) if position.due else None
             activity.at("waits")
-            asked = any(gather(stop.asked, workspace))
+            asked, failed = map(any, zip(*gather((stop.asked, saver.failed), workspace), strict=True))
             activity.at("")
+            if failed:
+                saver.wait()
             scheduled = due or running.last or position.update % self.checkpoints.every == 0
             if scheduled or asked:
-                self._save(running, score, interim=not scheduled)
+                _check_finite(running)
+                saver.save(position, running.meter, score, interim=not scheduled)
             if asked:
+                saver.wait()
                 raise Interrupted(
                     f"{workspace.output}: stopped at update {position.update} of {running.updates}; "
                     "the same command goes on from there"
                 )
+        saver.wait()
 
     def _advance(self, running: Running, source: Iterator[list[Batch]], bar: Progress, task: TaskID) -> None:
         """Do the next update, and report if it is time."""
@@ -349,27 +358,6 @@ class Fit(Phase):
         position.finished = on_main(lambda: validation.out_of_patience(history.scores(), position.forgiven), workspace)
         if position.finished and updates > position.end > 0:
             position.finished, position.forgiven = False, position.update
-
-    def _save(self, running: Running, score: float | None, *, interim: bool) -> None:
-        workspace, position = running.workspace, running.position
-        _check_finite(running)
-        learner = running.learner
-        state, moments = learner.state()
-        place, parts = workspace.folder / "checkpoints", None
-        if learner.shards is not None:
-            parts = place / ".moments.0.tmp"
-            on_main(lambda: discard_folder(parts), workspace)
-            if workspace.rank < learner.shards.share[1]:  # of machines that have copies, the first
-                moments["state"] = save_moments(parts, moments["state"], learner.shards.share)
-        # All have written when the main process has the states of all.
-        training = training_state(moments, learner.scaler, position, running.planned, running.meter, workspace)
-        if workspace.main:
-            meta = {"update": position.update, "epoch": position.epoch, "score": score, "interim": interim}
-            meta |= {"adapter_scale": self.optimizer.adapter_scale}
-            running.history.sync()
-            self.checkpoints.save(place, state, training, meta, parts)
-            workspace.keep_time()
-        barrier(workspace)
 
     def _validate(self, running: Running) -> float | None:
         """Validate, all processes together; None if one was cut short by a signal, and it is still due."""

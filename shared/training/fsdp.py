@@ -8,8 +8,7 @@ as even as can be.
 With "hybrid", the processes of each machine divide all among them: only gradients travel between machines.
 
 The optimiser sees its own shares as plain tensors, and steps on them as it would on whole ones. A checkpoint holds
-whole parameters, and moments as each process has written its share: a run goes on divided or not, whichever way it
-began.
+parameters and moments as each process has written its share: a run goes on divided or not, whichever way it began.
 """
 
 from __future__ import annotations
@@ -140,16 +139,10 @@ class Shards:
                     group._post_forward_indices.clear()
                     group.comm_ctx.post_forward_order.clear()
 
-    def state(self) -> dict[str, Tensor]:
-        """Return the objective's tensors, whole, in the main process; the others get what is whole there."""
-        return {name: self._gathered(value) for name, value in self.objective.state_dict(keep_vars=True).items()}
-
-    def _gathered(self, value: Any) -> Any:
-        """Return a whole tensor, on the CPU of the main process, elsewhere an empty one; a joint call."""
-        if not isinstance(value, DTensor):
-            return value
-        whole = cast(DTensor, value.detach()).full_tensor()
-        return whole.cpu() if self._machine.main else whole.new_empty(0)  # a view would hold the whole
+    def rows(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return this process's rows of those tensors of the objective that are divided."""
+        divided = {name: one.detach() for name, one in state.items() if isinstance(one, DTensor)}
+        return {name: cast(DTensor, one).to_local() for name, one in divided.items()}
 
 
 def _needed(total: Tensor) -> list[str]:

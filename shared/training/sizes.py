@@ -22,6 +22,18 @@ def training_bytes(objective: nn.Module, optimizer: Adam) -> int:
     return moments + sum(parameter.nbytes for parameter in [*parameters, *learning])
 
 
+def check_copy(objective: nn.Module, optimizer: Adam, parts: int) -> None:
+    """Refuse a training whose copy, of which checkpoints are written, does not fit into the memory of the host.
+
+    Raises:
+        UsageError: with what it needs, of each of several ``parts``, and what there is.
+    """
+    parameters = list(objective.parameters())
+    moments = sum(optimizer.state_bytes(parameter) for parameter in parameters if parameter.requires_grad)
+    size = moments + sum(parameter.nbytes for parameter in parameters)
+    refuse_over(size // parts, "checkpoints: the copy of parameters and moments that is written")
+
+
 def check_accumulation(factor: int, loader: Loader, device: str) -> None:
     """Refuse an update whose batches do not fit into memory: all of them are there before the first is computed.
 

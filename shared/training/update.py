@@ -105,10 +105,11 @@ class Learner:
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
 
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return the objective's tensors, whole in the main process, and the state of this optimiser; a joint call."""
-        state = self.objective.state_dict(keep_vars=True) if self.shards is None else self.shards.state()
-        return state, self.optimizer.state_dict()
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
+        """Return the objective's whole tensors, this process's rows of the divided ones, and the optimiser's state."""
+        state = self.objective.state_dict(keep_vars=True)
+        rows = {} if self.shards is None else self.shards.rows(state)
+        return {name: one for name, one in state.items() if name not in rows}, rows, self.optimizer.state_dict()
 
     def whole(self) -> AbstractContextManager[None]:
         """Return the context in which every process has all parameters."""

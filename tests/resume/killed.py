@@ -31,6 +31,7 @@ import dragoman.shared.phases.generating
 import dragoman.shared.training.update
 from dragoman.cli.main import main
 from dragoman.preparing.journal import Journal
+from dragoman.shared.machine.processes import activity
 
 MAKING = ("os.rename", "os.mkdir", "os.remove", "os.rmdir")
 
@@ -93,7 +94,7 @@ class Death:
         return translations
 
     def half_written(self, real):
-        """Die when half of a training state is written; or find the disk full."""
+        """Die when half of a training state is written, at once or two updates later; or find the disk full."""
 
         def save(state, path, **options):
             if not isinstance(path, str | Path):  # what goes from process to process
@@ -101,7 +102,11 @@ class Death:
             if self.due("full"):
                 fill(Path.cwd())
             real(state, path, **options)
-            if self.due("checkpoint"):
+            late = self.due("late")
+            update = activity.update
+            while late and activity.update < update + 2:  # by another thread
+                time.sleep(0.01)
+            if late or self.due("checkpoint"):
                 os.truncate(path, Path(path).stat().st_size // 2)
                 self.come()
 

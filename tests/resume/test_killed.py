@@ -15,6 +15,7 @@ POINTS = {
     "while sound files are looked into": ("journal", 2),
     "in the middle of an epoch": ("update", 8),
     "in the middle of writing a checkpoint": ("checkpoint", 2),
+    "in updates during which a checkpoint is written": ("late", 2),
     "in the middle of a shard": ("row", 30),
 }
 

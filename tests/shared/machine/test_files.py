@@ -1,10 +1,12 @@
 """Files and folders that are replaced whole: killed anywhere, the old content or the new is there."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -235,3 +237,27 @@ def test_what_is_discarded_never_takes_its_place_and_what_is_being_placed_stays(
     assert len([name for name in found if name.startswith(".")]) == temporaries
     # without waiting, the file may have been there before
     assert [*(tmp_path / "folder").iterdir()] == [] and (seconds == 0 or (tmp_path / "file").read_text() == "old")
+
+
+def test_a_process_that_is_forked_while_a_thread_writes_can_write(tmp_path):
+    """Such as a worker of the loader, while a checkpoint takes its place."""
+    held = threading.Event()
+
+    def place():
+        with files._placing:
+            held.set()
+            time.sleep(0.3)
+
+    thread = threading.Thread(target=place)
+    thread.start()
+    held.wait()
+    child = multiprocessing.get_context("fork").Process(target=written, args=(tmp_path / "file",), daemon=True)
+    child.start()
+    child.join(20)
+    thread.join()
+    assert child.exitcode == 0 and (tmp_path / "file").read_text() == "whole"
+
+
+def written(path):
+    with replaced_file(path) as temporary:
+        temporary.write_text("whole")

@@ -232,6 +232,7 @@ def test_what_several_processes_ask_of_torch(workspace, group, monkeypatch):
     barrier(workspace)
     assert group == [("barrier", {"group": "control"})]
     assert gather(5, workspace) == [0, 5, 2] and group[1:] == [{"group": "control"}]
+    assert gather(5, workspace, "own") == [0, 5, 2] and group.pop() == {"group": "own"}
     found = add_up({"c": torch.tensor(3), "d": torch.tensor(4)}, workspace, "cpu")
     assert {name: float(count) for name, count in found.items()} == {"a": 0.0, "b": 0.0, "c": 30.0, "d": 40.0}
     assert [*found] == ["a", "b", "c", "d"] and found["c"].dtype == torch.float32
@@ -249,7 +250,7 @@ def test_what_several_processes_ask_of_torch(workspace, group, monkeypatch):
 
 def test_all_processes_end_with_the_error_of_one(workspace, monkeypatch):
     def others(*problems):
-        monkeypatch.setattr(distributed, "gather", lambda said, machine: [*problems, said])
+        monkeypatch.setattr(distributed, "gather", lambda said, machine, group: [*problems, said])
 
     others(None, None)
     assert on_all(lambda: 5, workspace) == 5

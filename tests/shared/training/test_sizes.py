@@ -91,6 +91,17 @@ def test_workers_are_checked_wherever_they_are_named(tmp_path):
     check_workers(4)
 
 
+def test_the_copy_that_is_written_is_counted_by_hand(monkeypatch):
+    """Of 16 parameters, 8 of which learn: themselves and two moments, 4 bytes each; of two processes, each half."""
+    asked = []
+    monkeypatch.setattr(sizes, "refuse_over", lambda *given: asked.append(given))
+    model = nn.ModuleDict({"first": nn.Linear(3, 2).requires_grad_(False), "second": nn.Linear(3, 2)})
+    for parts in (1, 2):
+        sizes.check_copy(model, Adam(), parts)
+    said = "checkpoints: the copy of parameters and moments that is written"
+    assert asked == [(4 * (16 + 2 * 8), said), (2 * (16 + 2 * 8), said)]
+
+
 @pytest.mark.parametrize(("parts", "whose"), [(1, ""), (2, " of each of 2 processes")])
 def test_batches_of_an_update_are_counted_with_their_processes(monkeypatch, parts, whose):
     asked = []

@@ -11,8 +11,8 @@ from dragoman.runs.running import is_finished, run_recipe
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.recipe.run_keys import keys_of_a_result
 from dragoman.shared.training import tracking
-from dragoman.shared.training.fit import Fit
 from dragoman.shared.training.history import History
+from dragoman.shared.training.saving import Saver
 from dragoman.shared.training.tracking import MLflow, Trackers, Wandb
 from dragoman.shared.training.validation import Validation
 from tests.small import refuses
@@ -105,7 +105,7 @@ def test_trackers_are_ended_after_an_error(world, workspace, monkeypatch, error)
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(Fit, "_save", fail)
+    monkeypatch.setattr(Saver, "save", fail)
     with pytest.raises(type(error)):
         world.fit(updates=2, trackers=[tracker]).run(workspace())
     assert (len(tracker.begun), tracker.closed) == (1, 1)

@@ -53,6 +53,11 @@ def test_two_ranks_share_all_parameters(tmp_path):
     assert result.returncode == 0, result.stderr
 
 
+def test_each_of_two_ranks_writes_its_part_while_both_train(tmp_path):
+    result = cases(tmp_path, "late", "full")
+    assert result.returncode == 0, result.stderr
+
+
 def test_two_machines_of_two_ranks_have_copies_of_what_these_share(tmp_path):
     result = cases(tmp_path, "hybrid", processes=4)
     assert result.returncode == 0, result.stderr

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -15,12 +16,25 @@ from dragoman import BeamSearch, DataError, GreedySearch, Manifest, Rules, Syste
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.errors import UsageError
-from dragoman.shared.machine.processes import MainPhase, add_up, barrier, gather, join, leave, on_main, together, wrap
+from dragoman.shared.machine.processes import (
+    MainPhase,
+    activity,
+    add_up,
+    barrier,
+    gather,
+    join,
+    leave,
+    on_main,
+    together,
+    wrap,
+)
 from dragoman.shared.machine.stopping import Interrupted
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
 from dragoman.shared.phases.evaluating import Evaluate
 from dragoman.shared.phases.generating import Generate
+from dragoman.shared.training import checkpoints as storing
+from dragoman.shared.training import part_files, saving
 from dragoman.shared.training.checkpoints import Checkpoints, list_checkpoints
 from dragoman.shared.training.fit import Fit
 from dragoman.shared.training.fsdp import Shards
@@ -31,7 +45,7 @@ from dragoman.shared.training.update import Learner
 from dragoman.shared.training.validation import Validation
 from tests.shared.training.conftest import World
 from tests.shared.training.test_update import two_tasks
-from tests.small import refuses
+from tests.small import refusal, refuses
 
 
 class PerStream(Objective):
@@ -189,13 +203,15 @@ def sharded(world, place, kind="fsdp", names=("plain", "streams", "frozen", "lay
             learners[1].update([*batches[step], *batches[step + 1]], meters[1], alone)
             norms = [float(meter.state()["norm"]) for meter in meters]
             assert abs(norms[0] - norms[1]) < 1e-5 * norms[1] and norms[1] > 0.5, norms
-        (state, moments), (wanted, others) = (learner.state() for learner in learners)
-        if workspace.main:
-            begun = make().state_dict()
-            assert state.keys() == wanted.keys() == begun.keys()
-            assert max(float((state[key] - begun[key]).abs().max()) for key in begun) > 0.01
-            for key, tensor in wanted.items():
-                assert float((state[key] - tensor).abs().max()) < 1e-5, (name, key)
+        (state, rows, moments), (wanted, none, others) = (learner.state() for learner in learners)
+        begun = make().state_dict()
+        assert state.keys() | rows.keys() == wanted.keys() == begun.keys() and not state.keys() & rows.keys()
+        assert not none and rows and not any(one.requires_grad and one.ndim for one in state.values())
+        parts = gather({key: one.clone() for key, one in rows.items()}, workspace)[:2]  # of the first machine
+        state |= {key: torch.cat([part[key] for part in parts]) for key in rows}
+        assert max(float((state[key] - begun[key]).abs().max()) for key in begun) > 0.01
+        for key, tensor in wanted.items():
+            assert float((state[key] - tensor).abs().max()) < 1e-5, (name, key)
         assert moments["state"].keys() == others["state"].keys()
         for number, theirs in others["state"].items():
             for key, value in theirs.items():
@@ -249,16 +265,20 @@ def resharded(world, place, pairs=EITHER):
         assert [one.update for one in checkpoints] == [2, 4, 6]
         last = checkpoints[-1].folder
         count = {"none": 0, "fsdp": workspace.world, "hybrid": 2}[kinds[-1]]
-        assert sorted(file.name for file in last.glob("moments*")) == [
-            f"moments-0000{number}-of-0000{count}.safetensors" for number in range(count)
-        ]
-        if workspace.main:
-            sizes.append([(last / "training.pt").stat().st_size, *(f.stat().st_size for f in last.glob("moments*"))])
+        for kind in ("moments", "objective"):
+            parts = sorted(file.name for file in last.glob(f"{kind}-*"))
+            assert parts == [f"{kind}-0000{number}-of-0000{count}.safetensors" for number in range(count)]
+        for kind, state in (("moments", "training.pt"), ("objective", "objective.safetensors")):
+            files = [last / state, *last.glob(f"{kind}-*")]
+            sizes.append((kinds, kind, [file.stat().st_size for file in files]))
+        barrier(workspace)
+        assert not [*last.parent.glob(".*")], "something half written is left"
         rows = [row["validation"] for row in History(workspace.folder, writing=False).rows() if "validation" in row]
         found[kinds] = [one.tensors() for one in checkpoints], [row["loss"] for row in rows]
-    for pair, (state, *moments) in zip(pairs, sizes, strict=False):
-        whole = sizes[0][0]
-        assert pair[-1] == "none" or state < whole / 3 and whole / 2 < sum(moments) < whole and max(moments) < whole / 2
+    for pair, kind, (state, *parts) in sizes:
+        [[whole]] = [found for one, its, found in sizes if one == ("none", "none") and its == kind]
+        assert pair[-1] == "none" or state < whole / 2 and whole / 2 < sum(parts) < whole * 1.1, (pair, kind)
+        assert pair[-1] == "none" or max(parts) < whole * 0.6, (pair, kind)
     (wanted, losses), *others = found.values()
     assert losses[0] > losses[-1]
     for tensors, scores in others:
@@ -281,6 +301,53 @@ def damaged(world, place):
     again = place("damaged")
     again.sharding = "fsdp"
     refuses(DataError, f"{file.name}: not a readable file of moments", fit(world, updates=4).run, again)
+
+
+def late(world, place):
+    """Process 1 is slow to write its part: both train meanwhile, and the checkpoint is that of its update."""
+    found, real = [], saving.save_part
+    for name in ("sharp", "late"):
+        workspace = place(name)
+        workspace.sharding = "fsdp"
+
+        def slow(folder, *given, slowly=(name, workspace.rank) == ("late", 1)):
+            end = time.monotonic() + 60
+            while slowly and activity.update < 6:
+                assert not [*folder.parent.glob("00000004")] and time.monotonic() < end
+                time.sleep(0.01)
+            return real(folder, *given)
+
+        saving.save_part, activity.update = slow, 0
+        fit(world, checkpoints=Checkpoints(keep="last 9", every=4)).run(workspace)
+        checkpoints = list_checkpoints(workspace.folder / "checkpoints")
+        states = [one.training()["optimizer"]["state"] for one in checkpoints]
+        found.append(([one.tensors() for one in checkpoints], [one[0] for one in states]))
+    saving.save_part = real
+    assert [len(tensors) for tensors, _ in found] == [2, 2]
+    for ours, theirs in zip(*found, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            assert one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+
+
+def full(world, place):
+    """The disk of one process is full: both end, and say so; the checkpoint before is intact."""
+    for kind, rank in (("none", 0), ("fsdp", 0), ("fsdp", 1)):
+        workspace = place(f"full-{kind}-{rank}")
+        workspace.sharding = kind
+        module = part_files if kind == "fsdp" else storing
+
+        def write(tensors, file, real=module.save_file, fails=workspace.rank == rank):
+            if fails and [*file.parents[1].glob("00000002")]:
+                raise OSError(28, "No space left on device")
+            real(tensors, file)
+
+        real, module.save_file = module.save_file, write
+        said = refusal(DataError, fit(world, updates=500).run, workspace)
+        module.save_file = real
+        assert re.search("could not be written .*No space left on device.* intact", said), said
+        assert len(set(gather(said, workspace))) == 1
+        barrier(workspace)
+        assert [path.name for path in (workspace.folder / "checkpoints").iterdir()] == ["00000002"]
 
 
 def half(world, place):
