@@ -16,8 +16,8 @@ pytestmark = pytest.mark.resume
 KILLS = int(os.environ.get("KILLS", "2"))
 #: Two, with which the run is begun, and more or fewer.
 PROCESSES = (2, 4, 3, 1)
-#: Without dropout, losses of validation tell the rows of the updates before, whoever computed them. A start that is killed
-#: gets some three updates further.
+#: Without dropout, losses of validation tell the rows of the updates before, whoever computed them. A start that is
+#: killed gets some three updates further.
 OPTIONS = ["--dropout", "0", "--until", "average", "--updates", str(max(18, 6 * KILLS))]
 
 
