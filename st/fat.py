@@ -31,7 +31,7 @@ Legend: B rows, N samples, T frames, F features of a frame, S states of the soun
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -260,6 +260,8 @@ class FusedMasking(FieldObjective):
         parts: a MaskedFrames, and ``MaskedTokens`` for each text; each names its ``field``. Tokens are masked by the
             fields of the streams (``MaskedText``).
     """
+
+    prepares_alone: ClassVar[bool] = True
 
     def prepare(self, batch: Batch) -> Batch:
         """Draw the frames to mask."""

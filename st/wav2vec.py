@@ -20,7 +20,7 @@ Legend: B batch, N samples, S frames, C channels, K steps, n negatives.
 from __future__ import annotations
 
 import math
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -175,6 +175,8 @@ class FuturePrediction(Objective):
     Raises:
         UsageError: if the model is another one.
     """
+
+    prepares_alone: ClassVar[bool] = True
 
     def __init__(self, *, system: ReadingModel, negatives: PositiveInt = 10, offset: PositiveInt | None = None) -> None:
         super().__init__()

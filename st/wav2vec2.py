@@ -20,7 +20,7 @@ Legend: B batch, N samples, S frames, C channels, M masked frames of a row, K di
 
 from __future__ import annotations
 
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -65,6 +65,8 @@ class ContrastivePretraining(Objective):
     Raises:
         UsageError: if the temperatures of codes contradict each other, or the model lacks a part.
     """
+
+    prepares_alone: ClassVar[bool] = True
 
     compares_rows = True  # the diversity of codes is that of a batch
 

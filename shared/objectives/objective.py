@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 
@@ -86,6 +86,8 @@ class Objective(Checked, nn.Module):
     """
 
     system: ReadingModel
+    #: Whether ``prepare`` looks at no parameter: processes that share them then need not gather them for it.
+    prepares_alone: ClassVar[bool] = False
 
     def at(self, update: int) -> None:
         """Set what depends on the number of the update, which is about to be done: 1, 2, ...

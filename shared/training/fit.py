@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from rich.progress import Progress, TaskID
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from dragoman.shared.training.fsdp import Shards
 
 REPORT_EVERY = 25
+#: The folder of the plans of epochs, which the processes of a machine share.
+PLANS = "plans"
 
 
 @dataclass
@@ -188,38 +190,12 @@ class Fit(Phase):
         if training is None:
             self._initialise(workspace, objective)  # before adapters take the names of what they adapt
         optimizer = self.optimizer.build(objective)
-        plans = workspace.folder / "plans"
-        on_main(lambda: discard_folder(plans), workspace)  # what a start that was killed has left
-        loader = Loader(
-            streams=self.streams,
-            seed=workspace.seed_for(workspace.phase, "data"),
-            workers=workspace.workers,
-            rank=workspace.rank,
-            world=workspace.world,
-            planned=None if self.passes else planned_for(training, objective, workspace),
-            passes=1 if self.passes else None,
-            pin_memory=device.type == "cuda",
-            mapped_in=plans,
-        )
         if workspace.compile:  # before anything is tried, which then takes the memory that training does
             compile_layers(objective)
-        if self.passes is not None:
-            loader.passes = passes_of(
-                self.passes,
-                loader,
-                workspace,
-                attempt=lambda: try_largest(objective, self.optimizer, loader, workspace),
-            )
-            workspace.log.info("%s: each process computes a batch in %d passes", workspace.phase, loader.passes)
-        check_accumulation(self.accumulation, loader, workspace.device)
+        loader = self._loader(workspace, objective, training)
         if workspace.main or divides:
             check_copy(objective, self.optimizer, share[1])
         updates = min(self.updates, 2) if workspace.debug else self.updates
-        notes = warm_up_notes(self.schedule, self.updates) + alternating_notes(self.streams, self.accumulation)
-        for line in [*(loader.report() if workspace.main else ()), *notes]:
-            workspace.log.info("%s: %s", workspace.phase, line)
-        for line in loader.crowding() if workspace.main else ():
-            workspace.log.warning("%s: %s", workspace.phase, line)
         trackers = Trackers([] if workspace.debug else self.trackers, workspace.log.warning)
         meter, history = Meter(), History(workspace.folder, writing=workspace.main, trackers=trackers)
         scaler = loss_scaler(workspace)
@@ -275,7 +251,7 @@ class Fit(Phase):
             self._until_the_end(running, source, bar)
             history.plot()
         barrier(workspace)
-        on_main(lambda: discard_folder(plans), workspace)
+        on_main(lambda: discard_folder(workspace.folder / PLANS), workspace)
 
     def _until_the_end(self, running: Running, source: Iterator[list[Batch]], bar: Progress) -> None:
         """Train, validate and save by turns; raise Interrupted after a signal, when a checkpoint is written."""
@@ -329,6 +305,37 @@ class Fit(Phase):
             soon = now == running.began + REPORT_EVERY  # the time that is left is wanted before much of it has passed
             if not workspace.show_progress and (now % (REPORT_EVERY * 8) == 0 or running.last or soon):
                 workspace.log.info("%s: update %d of %d, %s", workspace.phase, now, running.updates, line)
+
+    def _loader(self, workspace: Workspace, objective: Objective, training: dict[str, Any] | None) -> Loader:
+        """Return what reads the streams, for as many passes as fit into memory; say what it will read."""
+        plans = workspace.folder / PLANS
+        on_main(lambda: discard_folder(plans), workspace)  # what a start that was killed has left
+        loader = Loader(
+            streams=self.streams,
+            seed=workspace.seed_for(workspace.phase, "data"),
+            workers=workspace.workers,
+            rank=workspace.rank,
+            world=workspace.world,
+            planned=None if self.passes else planned_for(training, objective, workspace),
+            passes=1 if self.passes else None,
+            pin_memory=workspace.device.startswith("cuda"),
+            mapped_in=plans,
+        )
+        if self.passes is not None:
+            loader.passes = passes_of(
+                self.passes,
+                loader,
+                workspace,
+                attempt=lambda: try_largest(objective, self.optimizer, loader, workspace),
+            )
+            workspace.log.info("%s: each process computes a batch in %d passes", workspace.phase, loader.passes)
+        check_accumulation(self.accumulation, loader, workspace.device)
+        notes = warm_up_notes(self.schedule, self.updates) + alternating_notes(self.streams, self.accumulation)
+        for line in [*(loader.report() if workspace.main else ()), *notes]:
+            workspace.log.info("%s: %s", workspace.phase, line)
+        for line in loader.crowding() if workspace.main else ():
+            workspace.log.warning("%s: %s", workspace.phase, line)
+        return loader
 
     def _initialise(self, workspace: Workspace, objective: Objective) -> None:
         for initialise in self.initialise:

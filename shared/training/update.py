@@ -68,7 +68,8 @@ class Learner:
         objective, model = self.objective, self.model
         device = torch.device(workspace.device)
         meter.count([batch for batch in batches if not batch.idle])
-        with self.whole() if type(objective).prepare is not Objective.prepare else nullcontext():
+        alone = objective.prepares_alone or type(objective).prepare is Objective.prepare
+        with nullcontext() if alone else self.whole():
             on_device = [prepared(objective, batch, workspace) for batch in batches]
         model.train()
         local: dict[str, Tensor] = {}

@@ -2,21 +2,26 @@
 
 import copy
 import re
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from dragoman import BeamSearch, UsageError
+from dragoman.mt.unsupervised import OnTheFly
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective, TaskObjective
 from dragoman.shared.systems.encoder_system import EncoderSystem
-from dragoman.shared.training.history import History
+from dragoman.shared.training.history import History, Meter
 from dragoman.shared.training.optimizer import Adam
 from dragoman.shared.training.schedules import Steps
-from dragoman.shared.training.update import bytes_while_training, cast_type, same_randomness_after, try_largest
+from dragoman.shared.training.update import Learner, bytes_while_training, cast_type, same_randomness_after, try_largest
 from dragoman.shared.training.validation import Validation
+from dragoman.st.fat import FusedMasking
+from dragoman.st.wav2vec import FuturePrediction
+from dragoman.st.wav2vec2 import ContrastivePretraining
 from tests.shared.training.test_fit import same, weights
 
 
@@ -181,3 +186,37 @@ def test_what_training_holds_beside_a_batch():
 def test_parameters_are_cast_together_on_a_gpu_alone(dtype):
     assert cast_type(SimpleNamespace(device="cuda:1", autocast_dtype=dtype)) == dtype
     assert cast_type(SimpleNamespace(device="cpu", autocast_dtype=dtype)) is None
+
+
+class Drawing(EncoderDecoderObjective):
+    """Prepares batches, by the model's parameters or by chance alone."""
+
+    def prepare(self, batch):
+        return batch
+
+
+@pytest.mark.parametrize(("alone", "gathered"), [(False, 1), (True, 0)])
+def test_processes_gather_shared_parameters_for_what_prepares_by_them(world, workspace, alone, gathered):
+    """Whoever draws masks does not: wav2vec 2.0 would gather its whole model before each update."""
+
+    class Shards:
+        times = 0
+
+        @contextmanager
+        def whole(self):
+            self.times += 1
+            yield
+
+        def check(self, total, stream): ...
+        def take_gradients(self): ...
+        def norm(self, norm):
+            return norm
+
+    objective, shards = Drawing(system=world.system(), parts=[CrossEntropy()]), Shards()
+    objective.prepares_alone = alone
+    optimizer = Adam().build(objective)
+    batch = next(Loader(streams=[world.stream()], seed=1).epoch(0))
+    Learner(objective, objective, optimizer, shards=shards).update([batch], Meter(), workspace())
+    assert shards.times == gathered
+    assert all(objective.prepares_alone for objective in (FuturePrediction, ContrastivePretraining, FusedMasking))
+    assert not OnTheFly.prepares_alone
