@@ -105,7 +105,8 @@ def translate_lines(
             outputs = by_language(some, codes, translate) if detection else translate(languages[0], some)
         written = list(_written(chunk, outputs, codes, system, kind=kind, several=several))
         if parts is not None:
-            parts.write(count - 1, written)
+            lacking = [str(item) for (_, item), found in zip(chunk, outputs, strict=True) if not found]
+            parts.write(count - 1, written, lacking)
         elif written:
             print("\n".join(written), flush=True)
         report_unreadable(unreadable[before:])
@@ -119,6 +120,8 @@ def translate_lines(
         print(parts.join(count))
     if unreadable:
         raise DataError(f"{len(unreadable)} of {plural(inputs_seen, 'sound file')} could not be translated")
+    if parts is not None:
+        parts.check_whole()
 
 
 def _written(

@@ -2,30 +2,35 @@
 
 ``big.de.parts/`` has a file for each part of the inputs that is translated, whole or absent, so that a command which is
 killed goes on behind what is done. Whoever finds all of them puts them together: ``big.de``, and ``big.de.json``, which
-says what made it.
+says what made it, and which sound files could not be read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from dragoman.commands.shard_numbers import Shard, Waiting
-from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.machine.files import discard_folder, locked, replaced_file
+from dragoman.shared.errors import DataError, UsageError, plural
+from dragoman.shared.machine.files import check_regular, discard_folder, forget_left, locked, replaced_file
 from dragoman.shared.machine.records import read_record
 from dragoman.shared.machine.workspace import fingerprint
 from dragoman.shared.phases.generating import fingerprint_of_model
 from dragoman.shared.systems.inputs import AUDIO_SUFFIXES
 from dragoman.shared.systems.model_folder import model_folder
+from dragoman.shared.text.surrogates import printable
 
 #: Options that do not change an output.
 WITHOUT_EFFECT = ("batch_size", "device", "memory")
+#: What a note says beside what made the output: sound files that could not be translated.
+LACKING = "not_translated"
 
 
 class OutputParts:
@@ -36,71 +41,116 @@ class OutputParts:
         shard: number of this machine, and how many there are.
         made_by: what makes the output, by name; the same for all machines and starts.
 
+    Attributes:
+        lacking: of the whole output, once it is done: the sound files that could not be translated.
+
     Raises:
-        DataError: if the note of an earlier start cannot be read.
+        DataError: if the note of an earlier start cannot be read, or the output would be no file on a disk.
         UsageError: if there is a file that something else has made, or parts of one.
     """
+
+    lacking: Sequence[str] = ()
 
     def __init__(self, out: Path, shard: Shard, made_by: Mapping[str, Any]) -> None:
         if out.is_dir():
             raise UsageError(f"--out {out}: is a folder; name the file for the lines of all inputs")
+        check_regular(out)
         self.out = out
         self.shard = shard
         self.folder = out.with_name(f"{out.name}.parts")
         self._note = out.with_name(f"{out.name}.json")
         self._made_by = json.loads(json.dumps(made_by, default=str))
-        begun = self.folder / "begun.json"
-        with locked(out.with_name(f".{out.name}.lock")):
-            self.done = out.is_file() and not self.folder.exists()
+        self._begun = self.folder / "begun.json"
+        with self._turn():
+            self.done = self._is_done()
             if self.done:
                 if not self._note.is_file():
                     raise UsageError(f"--out {out}: is there already; delete it, or name another file")
-                self._compare(self._note, f"delete {out} and {self._note}, or name another file")
+                before = self._compare(self._note, f"delete {out} and {self._note}, or name another file")
+                self.lacking = before.get(LACKING, ())
             elif any(self.folder.glob("[0-9]*")):
-                self._compare(begun, f"delete {self.folder}, or name another file")
+                self._compare_begun()
+            elif self._note.exists() and not self.folder.exists():
+                raise UsageError(
+                    f"--out {out}: {self._note}, which is to say what made it, is there already; delete that, or name "
+                    "another file"
+                )
             else:
-                self._write(begun)
+                self._write(self._begun, self._made_by)
 
     def is_to_do(self, number: int) -> bool:
         """Tell whether a part, from 0, is this machine's, and not there yet."""
         return number % self.shard[1] == self.shard[0] - 1 and not self._part(number).exists()
 
-    def write(self, number: int, lines: list[str]) -> None:
-        """Write the lines of a part."""
-        with replaced_file(self._part(number)) as temporary:
-            temporary.write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+    def write(self, number: int, lines: list[str], lacking: Sequence[str] = ()) -> None:
+        """Write the lines of a part, and the names of sound files that it lacks.
+
+        Raises:
+            UsageError: if something else has begun the output since this command looked.
+        """
+        with self._turn():
+            if self._is_done():  # by others, who have made this part, too
+                return
+            self._compare_begun()
+            self._write(self._lacking(number), [*map(printable, lacking)])
+            with replaced_file(self._part(number)) as temporary:
+                temporary.write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
 
     def join(self, count: int) -> str:
         """Put the parts together, if all are there; say so, or which machines have yet to make theirs."""
-        with locked(self.out.with_name(f".{self.out.name}.lock")):
-            if self.out.is_file() and not self.folder.exists():  # another machine was here first
+        with self._turn():
+            if self._is_done():  # another machine was here first
                 return f"{self.out}: done"
             missing = [number for number in range(count) if not self._part(number).exists()]
             if missing:
                 waiting = Waiting(sorted({number % self.shard[1] + 1 for number in missing}))
                 number, of = self.shard
                 return f"{self.out}: shard {number}/{of} is done; {waiting} of {of} still to be run"
+            forget_left(self.out)
             with replaced_file(self.out) as temporary, open(temporary, "wb") as whole:
                 for number in range(count):
                     with open(self._part(number), "rb") as part:
                         shutil.copyfileobj(part, whole)
-            self._write(self._note)
+            lists = [json.loads(self._lacking(number).read_text(encoding="utf-8")) for number in range(count)]
+            self.lacking = [name for one in lists for name in one]
+            self._write(self._note, self._made_by | ({LACKING: self.lacking} if self.lacking else {}))
             discard_folder(self.folder)
             return f"{self.out}: done"
+
+    def check_whole(self) -> None:
+        """Raise a DataError if the output is done and lacks sound files."""
+        if self.lacking:
+            named = plural(len(self.lacking), "sound file")
+            raise DataError(f"{self.out}: lacks {named} that could not be translated: {LACKING} in {self._note}")
+
+    def _turn(self) -> AbstractContextManager[None]:
+        """Return the context in which no other machine looks at the output or its parts."""
+        return locked(self.out.with_name(f".{self.out.name}.lock"))
+
+    def _is_done(self) -> bool:
+        return self.out.is_file() and not self.folder.exists()
+
+    def _lacking(self, number: int) -> Path:
+        return self.folder / f"lacking-{number:08d}.json"
 
     def _part(self, number: int) -> Path:
         return self.folder / f"{number:08d}"
 
-    def _write(self, note: Path) -> None:
+    def _write(self, note: Path, content: Any) -> None:
         with replaced_file(note) as temporary:
-            temporary.write_text(json.dumps(self._made_by, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
-    def _compare(self, note: Path, advice: str) -> None:
+    def _compare_begun(self) -> None:
+        self._compare(self._begun, f"delete {self.folder}, or name another file")
+
+    def _compare(self, note: Path, advice: str) -> dict[str, Any]:
+        """Return a note, of an output that is made as this one."""
         before = read_record(note, {}, "a note of what was begun", advice)
-        for name in sorted(before.keys() | self._made_by.keys()):
+        for name in sorted((before.keys() | self._made_by.keys()) - {LACKING}):
             if before.get(name) != self._made_by.get(name):
                 begun, now = before.get(name), self._made_by.get(name)
                 raise UsageError(f"--out {self.out}: was begun with {name} {begun}, not {now}; {advice}")
+        return before
 
 
 def maker(model: Path, inputs: list[Path], **options: Any) -> dict[str, Any]:
@@ -125,17 +175,25 @@ def maker(model: Path, inputs: list[Path], **options: Any) -> dict[str, Any]:
 
 
 def _mark(value: Any) -> Any:
-    """Return a value as a note has it: a place beside what is in it, of a sound file its size; or raise a DataError."""
+    """Return a value as a note has it: a place beside what is in it; or raise a DataError.
+
+    Of a sound file, which outputs name as it is given, it is this name and the size.
+    """
     if isinstance(value, list):
         return [_mark(one) for one in value]
     if not isinstance(value, Path):
         return value
     try:
         if value.is_dir():
-            return f"{value} ({fingerprint_of_model(model_folder(value))})"
+            return f"{_place(value)} ({fingerprint_of_model(model_folder(value))})"
+        check_regular(value, "file, which could be read twice")
         if value.suffix.lower() in AUDIO_SUFFIXES:
-            return f"{value} ({value.stat().st_size} bytes)"
+            return f"{printable(str(value))} ({value.stat().st_size} bytes)"
         with open(value, "rb") as content:
-            return f"{value} ({hashlib.file_digest(content, 'blake2b').hexdigest()[:16]})"
+            return f"{_place(value)} ({hashlib.file_digest(content, 'blake2b').hexdigest()[:16]})"
     except OSError as error:
         raise DataError(f"{value}: cannot be read ({error.strerror})") from error
+
+
+def _place(path: Path) -> str:
+    return printable(os.path.realpath(path))

@@ -111,6 +111,7 @@ def translate_inputs(
         parts = OutputParts(out, part or (1, 1), made_by)
         if parts.done:
             print(f"{out}: done before")
+            parts.check_whole()
             return
     translate_lines(
         system,

@@ -6,16 +6,16 @@ machines that start together. The last part that is done runs the recipe on, as 
 
 from __future__ import annotations
 
-from pathlib import Path
+from contextlib import ExitStack, suppress
 
 from dragoman.runs.prechecks import check_values
-from dragoman.runs.running import begin, finished_phases, run_recipe, unfinished
+from dragoman.runs.running import algorithms, begin, finished_phases, run_recipe, unfinished, workspace_of
 from dragoman.shared.errors import UsageError
 from dragoman.shared.machine.files import locked
-from dragoman.shared.machine.workspace import PhaseRecord, Workspace
+from dragoman.shared.machine.stopping import Interrupted
+from dragoman.shared.machine.workspace import InUse, PhaseRecord
 from dragoman.shared.phases.sharded import Sharded
 from dragoman.shared.recipe.recipe import Recipe
-from dragoman.shared.recipe.run_keys import RUN_OPTIONS
 
 
 def run_part(recipe: Recipe, *, number: int, of: int, command: str = "") -> list[int]:
@@ -32,30 +32,35 @@ def run_part(recipe: Recipe, *, number: int, of: int, command: str = "") -> list
 
     Raises:
         UsageError: if that phase cannot be divided, or a phase before it is to be done; as :func:`run_recipe`.
+        Interrupted: after Ctrl-C.
     """
     recipe.check()
     names, done = recipe.phases, finished_phases(recipe)
     todo = [name for name in names if name not in done]
     if not todo:
         return []
-    output, name = Path(recipe.value("output_folder")), todo[0]
+    workspace, name = workspace_of(recipe, command), todo[0]
+    output = workspace.output
     if not issubclass(recipe.plan[name].kind, Sharded):
         raise UsageError(f"--shard: {output} goes on with {name}, which cannot be divided: run it without --shard")
-    options = {key: recipe.options[key] for key in RUN_OPTIONS}
-    workspace = Workspace(output=output, seed=recipe.value("seed"), command=command, **options)
     if workspace.world > 1:
         raise UsageError("--shard is for processes that know nothing of each other, not for those of torchrun")
     check_values(recipe, workspace.device, [name])
     waits = output / f".{name}.lock"
-    with locked(waits):  # parts that are started together look at the same record
-        begun = begin(recipe.plan, name, workspace, done)
-        if begun is not None:
+    with ExitStack() as at_work:
+        with locked(waits):  # parts that are started together look at the same record
+            at_work.enter_context(workspace.locked(part=True))
+            begun = begin(recipe.plan, name, workspace, done)
+            if begun is None:
+                return []
             PhaseRecord(output, name).write(status="running", **begun.state, seconds=begun.seconds)
-    if begun is None:
-        return []
-    assert isinstance(begun.phase, Sharded)
-    waiting = begun.phase.run_part(workspace, number, of)
-    with locked(waits):
+        assert isinstance(begun.phase, Sharded)
+        try:
+            with algorithms(workspace):
+                waiting = begun.phase.run_part(workspace, number, of)
+        except KeyboardInterrupt as error:
+            raise Interrupted(f"{output}: stopped in {name}; the same command goes on from there") from error
+    with locked(waits), suppress(InUse):  # by one that has made the same, and now finds all there
         if not waiting and name in unfinished(recipe):  # two may have been the last
             run_recipe(recipe, until=name, command=command)
     return waiting

@@ -63,17 +63,7 @@ def run_recipe(
     if until:
         check_phase(recipe, until)
     names = names[: names.index(until) + 1] if until else names
-    workspace = Workspace(
-        output=Path(recipe.value("output_folder")),
-        seed=recipe.value("seed"),
-        command=command,
-        recipe=recipe.name,
-        arm=recipe.arm,
-        keys=keys_of_a_result(recipe.changed),
-        **(options or {key: recipe.options[key] for key in RUN_OPTIONS}),
-    )
-    if workspace.precision == "int8":
-        raise UsageError("precision int8 is for searches with a trained model, not for a run: fp32 or bf16")
+    workspace = workspace_of(recipe, command, options)
     from dragoman.runs.alike import check_machines
     from dragoman.runs.announcing import beginning, ending
     from dragoman.runs.hanging import watching
@@ -83,7 +73,7 @@ def run_recipe(
     check_values(recipe, workspace.device, names)
     outermost = join(workspace)
     try:
-        with workspace.locked(), together(workspace), watching(workspace), _algorithms(workspace):
+        with workspace.locked(), together(workspace), watching(workspace), algorithms(workspace):
             if not workspace.inside:  # a recipe inside another runs on the machine that the other one has named
                 workspace.log.info("%s", beginning(workspace))
             check_machines(workspace, recipe.text())
@@ -104,6 +94,26 @@ def run_recipe(
         ) from error
     if outermost:
         leave()
+    return workspace
+
+
+def workspace_of(recipe: Recipe, command: str, options: Mapping[str, Any] | None = None) -> Workspace:
+    """Return the workspace that a recipe is run in, for the arguments of :func:`run_recipe`.
+
+    Raises:
+        UsageError: for a precision that is none for a run.
+    """
+    workspace = Workspace(
+        output=Path(recipe.value("output_folder")),
+        seed=recipe.value("seed"),
+        command=command,
+        recipe=recipe.name,
+        arm=recipe.arm,
+        keys=keys_of_a_result(recipe.changed),
+        **(options or {key: recipe.options[key] for key in RUN_OPTIONS}),
+    )
+    if workspace.precision == "int8":
+        raise UsageError("precision int8 is for searches with a trained model, not for a run: fp32 or bf16")
     return workspace
 
 
@@ -146,7 +156,7 @@ def intention(recipe: Recipe) -> str:
 
 
 @contextmanager
-def _algorithms(workspace: Workspace) -> Iterator[None]:
+def algorithms(workspace: Workspace) -> Iterator[None]:
     """Let torch use deterministic algorithms only, or TF32, if that is asked for; before the GPU is first used."""
     import torch
 

@@ -183,7 +183,7 @@ def sweep(folder: Path) -> None:
 
 def forget_left(path: Path) -> None:
     """Delete what killed processes left half written of one file, which nobody is writing now."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+    for left in path.parent.glob(f".{glob.escape(path.name)}.[0-9]*.tmp"):
         left.unlink(missing_ok=True)
 
 

@@ -92,6 +92,10 @@ class Phase(Checked, ABC):
         return not any(place.is_file() for place in folder.rglob("*"))
 
 
+class InUse(UsageError):
+    """Another run is at work in the folder."""
+
+
 @dataclass
 class Workspace(Machine):
     """A phase's view of the run that it is part of, and of the machine that it computes on.
@@ -155,13 +159,15 @@ class Workspace(Machine):
         return int.from_bytes(digest, "little") >> 1
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, *, part: bool = False) -> Iterator[None]:
         """Hold the run's folder for this process (rank 0), and send the log to it.
 
-        A run inside another waits for one that is at work there, since both want the same of it.
+        A run inside another waits for one that is at work there, since both want the same of it. Processes that each do
+        a ``part`` of a phase hold it together.
 
         Raises:
-            UsageError: if another run holds the folder and this one is not inside of another, or it cannot be written.
+            InUse: if another run holds the folder and this one is not inside of another.
+            UsageError: if it cannot be written.
         """
         logger = logging.getLogger(LOG)
         level = logger.level
@@ -175,7 +181,7 @@ class Workspace(Machine):
                     lock = open(self.output / "lock", "a+", encoding="utf-8")  # noqa: SIM115
                     _locks.add(lock)
                     try:
-                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        fcntl.flock(lock, (fcntl.LOCK_SH if part else fcntl.LOCK_EX) | fcntl.LOCK_NB)
                     except BlockingIOError:
                         if not self.inside:
                             raise
@@ -183,7 +189,7 @@ class Workspace(Machine):
                         fcntl.flock(lock, fcntl.LOCK_EX)
                     handlers.append(_LogFile(self.output / "log.txt", encoding="utf-8"))
             except BlockingIOError as error:
-                raise UsageError(f"{self.output}: another run is at work in this folder") from error
+                raise InUse(f"{self.output}: another run is at work in this folder") from error
             except OSError as error:
                 raise UsageError(f"{self.output}: cannot be written ({error.strerror})") from error
             for handler in handlers:

@@ -161,8 +161,9 @@ class Sharded(Phase):
                         f"{workspace.folder}: was begun with another {what} ({before.get(what)}, now {now.get(what)}); "
                         f"use --restart {workspace.phase}"
                     )
-        with replaced_file(note) as temporary:
-            temporary.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
+        else:
+            with replaced_file(note) as temporary:
+                temporary.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
         todo = [number for number, shard in enumerate(shards) if not shard.path.is_file()]
         workspace.log.info("%s: %d of %d shards to make", workspace.phase, len(todo), len(shards))
         return todo

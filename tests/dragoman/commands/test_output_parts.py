@@ -1,6 +1,7 @@
 """Lines that are translated into a file: in parts, by several machines, and on after a kill."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -54,11 +55,11 @@ def test_machines_share_a_file_and_the_last_one_puts_it_together(dragoman, sourc
 def test_a_command_that_was_killed_translates_what_is_left(dragoman, source, printed, tmp_path, monkeypatch):
     out, write, written = tmp_path / "out.txt", OutputParts.write, []
 
-    def killed(parts, number, lines):
+    def killed(parts, number, lines, lacking):
         if len(written) == 2:
             raise KeyboardInterrupt
         written.append(number)
-        write(parts, number, lines)
+        write(parts, number, lines, lacking)
 
     monkeypatch.setattr(OutputParts, "write", killed)
     assert dragoman("translate", GOLDEN, source, "--out", out)[0] != 0 and not out.exists()
@@ -78,6 +79,88 @@ def test_parts_of_something_else_are_not_mixed_in(dragoman, source, tmp_path):
     assert code == 2 and f"was begun with inputs {source} (" in messages
     code, _, messages = dragoman("translate", GOLDEN, source, "--out", source)
     assert code == 2 and f"--out {source}: is there already" in messages and source.read_text() == "four\n" * 9
+
+
+def test_of_two_that_begin_together_one_is_refused(dragoman, source, tmp_path, monkeypatch):
+    out, write = tmp_path / "out.txt", OutputParts.write
+    asked = ["translate", GOLDEN, source, "--out", out, "--shard"]
+
+    def late(*given):
+        monkeypatch.setattr(OutputParts, "write", write)
+        assert dragoman(*asked, "2/2", "--beam", 2)[0] == 0
+        write(*given)
+
+    monkeypatch.setattr(OutputParts, "write", late)
+    code, _, messages = dragoman(*asked, "1/2")
+    assert code == 2 and "was begun with beam 2, not None" in messages
+    assert [place.name for place in sorted((tmp_path / "out.txt.parts").glob("0*"))] == ["00000001", "00000003"]
+
+
+def test_whoever_comes_late_with_a_part_leaves_a_file_that_is_done(dragoman, source, printed, tmp_path, monkeypatch):
+    out, write = tmp_path / "out.txt", OutputParts.write
+
+    def late(*given):
+        monkeypatch.setattr(OutputParts, "write", write)
+        assert dragoman("translate", GOLDEN, source, "--out", out)[0] == 0
+        write(*given)
+
+    monkeypatch.setattr(OutputParts, "write", late)
+    assert dragoman("translate", GOLDEN, source, "--out", out, "--shard", "1/2")[:2] == (0, f"{out}: done\n")
+    assert {place.name for place in tmp_path.iterdir()} == {"in.txt", "out.txt", "out.txt.json"}
+    assert out.read_text(encoding="utf-8") == printed
+
+
+def test_half_a_file_that_a_kill_has_left_is_cleared_away(dragoman, source, tmp_path):
+    left, others = tmp_path / ".out.txt.1.tmp", tmp_path / ".out.txt.gz.1.tmp"
+    left.touch(), others.touch()
+    assert dragoman("translate", GOLDEN, source, "--out", tmp_path / "out.txt")[0] == 0
+    assert not left.exists() and others.exists()
+
+
+def test_a_place_counts_by_what_is_in_it_however_it_is_named(dragoman, source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source.rename(os.fsdecode(b"caf\xe9.txt"))
+    for number, name in enumerate((os.fsdecode(b"caf\xe9.txt"), tmp_path / os.fsdecode(b"caf\xe9.txt")), start=1):
+        code, _, messages = dragoman("translate", GOLDEN, name, "--out", "out.txt", "--shard", f"{number}/2")
+        assert code == 0, messages
+    assert f"{tmp_path}/caf\\udce9.txt (" in json.loads(Path("out.txt.json").read_text())["inputs"]
+
+
+def test_what_cannot_be_read_twice_or_replaced_is_refused(dragoman, source, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for asked in ([pipe, "--out", tmp_path / "out.txt"], [source, "--out", pipe]):
+        code, _, messages = dragoman("translate", GOLDEN, *asked)
+        assert code == 1 and f"{pipe}: a named pipe, not a file" in messages
+    assert pipe.is_fifo() and {place.name for place in tmp_path.iterdir()} == {"in.txt", "pipe"}
+
+
+def test_a_file_in_the_place_of_the_note_is_kept(dragoman, source, tmp_path):
+    note = tmp_path / "out.txt.json"
+    note.write_text("mine")
+    code, _, messages = dragoman("translate", GOLDEN, source, "--out", tmp_path / "out.txt")
+    assert code == 2 and f"{note}, which is to say what made it, is there already" in messages
+    assert note.read_text() == "mine" and len([*tmp_path.iterdir()]) == 2
+
+
+def test_sound_that_could_not_be_read_is_told_whenever_the_file_is_asked_for(
+    dragoman, speech_model, tmp_path, write_sound, monkeypatch
+):
+    monkeypatch.setattr(line_translation, "SOUNDS", 1)
+    sounds, out = tmp_path / "talks", tmp_path / "out.txt"
+    sounds.mkdir()
+    broken = sounds / "a.wav"
+    broken.write_bytes(b"RIFF, and no more")
+    write_sound(sounds / "b.wav")
+    asked = ["translate", speech_model, sounds, "--out", out, "--shard"]
+    code, _, messages = dragoman(*asked, "1/2")
+    assert code == 1 and messages.endswith("1 of 1 sound file could not be translated\n"), messages
+    for _ in range(2):
+        code, output, messages = dragoman(*asked, "2/2")
+        assert code == 1 and output.startswith(f"{out}: done")
+        assert f"{out}: lacks 1 sound file that could not be translated: not_translated in {out}.json" in messages
+    assert [line.split("\t")[0] for line in out.read_text().splitlines()] == [str(sounds / "b.wav")]
+    assert json.loads((tmp_path / "out.txt.json").read_text())["not_translated"] == [str(broken)]
 
 
 @pytest.mark.parametrize(

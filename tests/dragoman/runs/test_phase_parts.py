@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from dragoman import Manifest, Recipe, UsageError
 from dragoman.runs.phase_parts import run_part
 from dragoman.runs.running import run_recipe, unfinished
+from dragoman.shared.machine.stopping import Interrupted
 from dragoman.shared.phases.generating import Generate
 from tests import small
 from tests.small import refuses
@@ -77,7 +79,7 @@ def test_a_part_that_was_stopped_makes_what_it_lacks_and_a_run_what_all_lack(rec
         return shards(phase, shard, workspace)
 
     monkeypatch.setattr(Generate, "made", stopped)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Interrupted, match="out: stopped in generate; the same command goes on from there"):
         run_part(recipe(), number=0, of=2)
     monkeypatch.setattr(Generate, "made", lambda *given: written.append(given[1].path.name) or shards(*given))
     assert run_part(recipe(), number=0, of=2) == [1]
@@ -91,6 +93,47 @@ def test_parts_of_different_searches_are_not_mixed(recipe, tmp_path):
     refuses(UsageError, "started with other keys: beam 2 .now 3.", run_part, recipe(beam=3), number=1, of=2)
     assert run_part(recipe(), number=1, of=2) == []
     assert json.loads((tmp_path / "out/generate/generated.json").read_text())["search"]["arguments"]["beam"] == 2
+
+
+def test_a_run_and_parts_are_not_at_work_at_once_but_parts_are(recipe, tmp_path, monkeypatch):
+    shards = Generate.made
+
+    def meanwhile(*given):
+        monkeypatch.setattr(Generate, "made", shards)
+        refuses(UsageError, "another run is at work in this folder", run_recipe, recipe())
+        assert run_part(recipe(), number=1, of=2) == [0]
+        return shards(*given)
+
+    monkeypatch.setattr(Generate, "made", meanwhile)
+    assert run_part(recipe(), number=0, of=2) == [] and unfinished(recipe()) == ["evaluate"]
+
+    def refused(*given):
+        refuses(UsageError, "another run is at work in this folder", run_part, recipe(), number=0, of=2)
+        return shards(*given)
+
+    monkeypatch.setattr(Generate, "made", refused)
+    run_recipe(recipe(output_folder=str(tmp_path / "out")), restart=["generate"], until="generate")
+
+
+def test_parts_that_are_made_twice_at_once_are_put_together_by_one(recipe, tmp_path, monkeypatch):
+    shards = Generate.made
+
+    def meanwhile(*given):
+        monkeypatch.setattr(Generate, "made", shards)
+        assert run_part(recipe(), number=0, of=1) == []
+        return shards(*given)
+
+    monkeypatch.setattr(Generate, "made", meanwhile)
+    assert run_part(recipe(), number=0, of=1) == [] and unfinished(recipe()) == ["evaluate"]
+
+
+def test_parts_compute_as_a_run_does(recipe, monkeypatch):
+    shards, seen = Generate.made, []
+    deterministic = torch.are_deterministic_algorithms_enabled
+    monkeypatch.setattr(Generate, "made", lambda *given: seen.append(deterministic()) or shards(*given))
+    refuses(UsageError, "precision int8 is for searches", run_part, recipe(precision="int8"), number=0, of=2)
+    assert run_part(recipe(deterministic=True), number=0, of=2) == [1]
+    assert seen == [True] * 3 and not deterministic()
 
 
 def test_what_cannot_be_divided_is_refused_and_what_is_done_is_not_done_again(recipe, tmp_path):
