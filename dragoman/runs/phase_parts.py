@@ -6,7 +6,8 @@ machines that start together. The last part that is done runs the recipe on, as 
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+import time
+from contextlib import ExitStack
 
 from dragoman.runs.prechecks import check_values
 from dragoman.runs.running import algorithms, begin, finished_phases, run_recipe, unfinished, workspace_of
@@ -16,6 +17,9 @@ from dragoman.shared.machine.stopping import Interrupted
 from dragoman.shared.machine.workspace import InUse, PhaseRecord
 from dragoman.shared.phases.sharded import Sharded
 from dragoman.shared.recipe.recipe import Recipe
+
+#: How often the last part looks, once a second, whether the others have left the folder.
+LOOKS = 60
 
 
 def run_part(recipe: Recipe, *, number: int, of: int, command: str = "") -> list[int]:
@@ -42,6 +46,9 @@ def run_part(recipe: Recipe, *, number: int, of: int, command: str = "") -> list
     workspace, name = workspace_of(recipe, command), todo[0]
     output = workspace.output
     if not issubclass(recipe.plan[name].kind, Sharded):
+        if any(issubclass(recipe.plan[one].kind, Sharded) for one in done):  # a job that is started once more
+            workspace.log.info("the parts are put together; without --shard, the run goes on with %s", name)
+            return []
         raise UsageError(f"--shard: {output} goes on with {name}, which cannot be divided: run it without --shard")
     if workspace.world > 1:
         raise UsageError("--shard is for processes that know nothing of each other, not for those of torchrun")
@@ -60,7 +67,12 @@ def run_part(recipe: Recipe, *, number: int, of: int, command: str = "") -> list
                 waiting = begun.phase.run_part(workspace, number, of)
         except KeyboardInterrupt as error:
             raise Interrupted(f"{output}: stopped in {name}; the same command goes on from there") from error
-    with locked(waits), suppress(InUse):  # by one that has made the same, and now finds all there
-        if not waiting and name in unfinished(recipe):  # two may have been the last
-            run_recipe(recipe, until=name, command=command)
+    with locked(waits):
+        for _ in range(LOOKS):
+            if waiting or name not in unfinished(recipe):  # two may have been the last
+                break
+            try:
+                run_recipe(recipe, until=name, command=command)
+            except InUse:  # by one that is about to end, or makes the same once more, and will find all there
+                time.sleep(1)
     return waiting

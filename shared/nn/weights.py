@@ -118,26 +118,22 @@ class WeightsFile(Mapping[str, Tensor]):
         before = start % mmap.ALLOCATIONGRANULARITY
         how = {"flags": mmap.MAP_PRIVATE, "prot": mmap.PROT_READ | mmap.PROT_WRITE, "offset": start - before}
         with _readable(self._path):
-            content = mmap.mmap(self._file, before + _bytes_of(like), **how)
+            content = mmap.mmap(self._file, before + like.nbytes, **how)
         return torch.frombuffer(content, dtype=like.dtype, count=like.numel(), offset=before).view(like.shape)
 
     def __iter__(self) -> Iterator[str]:
         """Return the names, that of the largest tensor first."""
-        return iter(sorted(self._header, key=lambda name: -_bytes_of(self._header[name])))
+        return iter(sorted(self._header, key=lambda name: -self._header[name].nbytes))
 
     def __len__(self) -> int:
         """Return how many tensors there are."""
         return len(self._header)
 
 
-def _bytes_of(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
-
-
 def size_of(module: nn.Module) -> int:
     """Return how many bytes the parameters and buffers of a module take, or would take if it is on the meta device."""
     tensors = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    return sum(tensor.nbytes for tensor in tensors.values())
 
 
 @contextmanager

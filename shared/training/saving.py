@@ -6,6 +6,7 @@ and moments; that of the main process gives the checkpoint its name when all hav
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ from dragoman.shared.training.part_files import MOMENTS, PARAMETERS, moments_apa
 from dragoman.shared.training.position import Position
 from dragoman.shared.training.resuming import training_state
 from dragoman.shared.training.update import Learner
+
+#: Seconds between two looks at what is being written.
+POLL = 0.05
 
 
 @dataclass
@@ -88,7 +92,10 @@ class Saver(AbstractContextManager["Saver"]):
         Raises:
             DataError: if the disk is full or cannot be written; earlier checkpoints stay as they are.
         """
-        writing, self._writing = self._writing, None
+        writing = self._writing
+        while not all(gather(writing is None or writing.done(), self.workspace)):
+            time.sleep(POLL)  # not in the gathering, in which no signal is heard
+        self._writing = None
         on_all(lambda: None if writing is None else writing.result(), self.workspace)
 
     def _write(
@@ -119,12 +126,20 @@ class Saver(AbstractContextManager["Saver"]):
     def __exit__(self, _kind: type | None, error: BaseException | None, _trace: TracebackType | None) -> None:
         """Wait for what is being written; what is wrong with it came before an error in training, and is raised."""
         activity.at("")  # the others wait for this process, which does not hang
-        self._thread.shutdown()
+        interruption = None
+        while True:
+            try:
+                self._thread.shutdown()
+                break
+            except KeyboardInterrupt as asked:  # a run that begins meanwhile would sweep away what is being written
+                interruption = asked
         if self._group is not None:
             dist.destroy_process_group(self._group)
         problem = self._writing.exception() if self._writing is not None else None
         if isinstance(error, Exception) and isinstance(problem, DataError) and not isinstance(problem, EndedElsewhere):
             raise problem from error
+        if interruption is not None:
+            raise interruption
 
 
 def copied(value: Any, seen: dict[int, Tensor] | None = None) -> Any:

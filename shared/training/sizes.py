@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from torch import nn
 
 from dragoman.shared.batches.loader import Loader
@@ -26,12 +28,14 @@ def check_copy(objective: nn.Module, optimizer: Adam, parts: int) -> None:
     """Refuse a training whose copy, of which checkpoints are written, does not fit into the memory of the host.
 
     Raises:
-        UsageError: with what it needs, of each of several ``parts``, and what there is.
+        UsageError: with what it needs, of the processes of this machine, each of which has one of ``parts``, and what
+            there is.
     """
+    here = min(int(os.environ.get("LOCAL_WORLD_SIZE", 1)), parts)
     parameters = list(objective.parameters())
     moments = sum(optimizer.state_bytes(parameter) for parameter in parameters if parameter.requires_grad)
     size = moments + sum(parameter.nbytes for parameter in parameters)
-    refuse_over(size // parts, "checkpoints: the copy of parameters and moments that is written")
+    refuse_over(size * here // parts, "checkpoints: the copy of parameters and moments that is written")
 
 
 def check_accumulation(factor: int, loader: Loader, device: str) -> None:

@@ -137,8 +137,10 @@ def test_parts_compute_as_a_run_does(recipe, monkeypatch):
 
 
 def test_what_cannot_be_divided_is_refused_and_what_is_done_is_not_done_again(recipe, tmp_path):
+    alone = recipe(**{"phases.generate": None, "phases.evaluate.manifests": [str(tmp_path / "en-de" / "train.arrow")]})
+    refuses(UsageError, "goes on with evaluate, which cannot be divided", run_part, alone, number=0, of=2)
     run_recipe(recipe(), until="generate")
-    refuses(UsageError, "goes on with evaluate, which cannot be divided", run_part, recipe(), number=0, of=2)
+    assert run_part(recipe(), number=0, of=2) == [] and unfinished(recipe()) == ["evaluate"]
     run_recipe(recipe())
     assert run_part(recipe(), number=0, of=2) == []
 

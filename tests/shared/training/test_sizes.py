@@ -96,10 +96,11 @@ def test_the_copy_that_is_written_is_counted_by_hand(monkeypatch):
     asked = []
     monkeypatch.setattr(sizes, "refuse_over", lambda *given: asked.append(given))
     model = nn.ModuleDict({"first": nn.Linear(3, 2).requires_grad_(False), "second": nn.Linear(3, 2)})
-    for parts in (1, 2):
+    for parts, here in ((1, 8), (2, 1), (8, 4)):  # processes of which a machine has some
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", str(here))
         sizes.check_copy(model, Adam(), parts)
     said = "checkpoints: the copy of parameters and moments that is written"
-    assert asked == [(4 * (16 + 2 * 8), said), (2 * (16 + 2 * 8), said)]
+    assert asked == [(4 * (16 + 2 * 8), said), *[(2 * (16 + 2 * 8), said)] * 2]
 
 
 @pytest.mark.parametrize(("parts", "whose"), [(1, ""), (2, " of each of 2 processes")])
