@@ -43,7 +43,9 @@ def test_a_run_goes_on_whatever_is_killed_and_however_many_are_left(runs, shardi
         result = runs.start_two(name, where, times, options=options, processes=number)
         if result.returncode == 0:  # it came to its end before that
             break
-        assert "Traceback" not in result.stderr.partition("torch/distributed/elastic")[0], result.stderr
+        ours, *_ = result.stderr.partition("torch/distributed/elastic")
+        # A worker whose process was killed while it handed over a tensor: Python's own thread says so.
+        assert all("resource_sharer" in one for one in ours.split("Traceback")[1:]), result.stderr
     is_begun = any((runs.root / name).glob("run/fit/checkpoints/0*"))
     result = runs.start_two(name, options=options, processes=drawn.choice(PROCESSES[1:3]) if is_begun else 2)
     assert result.returncode == 0, result.stderr
