@@ -205,6 +205,7 @@ class _Operators(TorchDispatchMode):
                 raise UnknownValueError(f"{func} needs numbers of tensors that have none")
         held = [x.held if isinstance(x, OnCuda) else x for x in flat]
         args, kwargs = tree_unflatten(held, spec)
+        kwargs.pop("pin_memory", None)  # for which torch asks the driver
         if to_cuda:
             kwargs = kwargs | {"device": torch.device(self.place)}
         if not self.values:

@@ -25,7 +25,7 @@ _FROM_CORPUS = {
 _FROM_SHARED = {
     "exchange.vocabularies": {"text": "json_file letters segmenters vocabulary"},
     "exchange.huggingface": {"nn": "log_mel"},
-    "preparing": {"preparing": "finished journal preparation report seen"},
+    "preparing": {"preparing": "finished journal preparation probing report seen"},
 }
 #: Of what only one of the two uses.
 _FROM_BOTH = {

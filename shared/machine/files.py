@@ -13,6 +13,7 @@ import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -29,8 +30,6 @@ _written: set[Path] = set()
 
 #: Held while something written takes its place, and from when it is discarded on: half of it must not get there.
 _placing = threading.Lock()
-# A worker that is forked while another thread holds it could never write anything.
-os.register_at_fork(before=_placing.acquire, after_in_parent=_placing.release, after_in_child=_placing.release)
 
 _LEFT_BEHIND = re.compile(r"\..+\.\d+\.(tmp|old)")
 
@@ -118,6 +117,12 @@ def replaced_folder(path: Path, *, lasting: bool = True) -> Iterator[Path]:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         _written.discard(temporary)
+
+
+@cache
+def fork_between_placings() -> None:
+    """Let a process that writes in a thread fork only while nothing takes its place: a worker could never write."""
+    os.register_at_fork(before=_placing.acquire, after_in_parent=_placing.release, after_in_child=_placing.release)
 
 
 def discard_temporaries() -> None:

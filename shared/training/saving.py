@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from dragoman.shared.errors import DataError
-from dragoman.shared.machine.files import discard_folder
+from dragoman.shared.machine.files import discard_folder, fork_between_placings
 from dragoman.shared.machine.processes import EndedElsewhere, activity, gather, group_of_its_own, on_all
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.training.checkpoints import Checkpoints
@@ -54,6 +54,7 @@ class Saver(AbstractContextManager["Saver"]):
     workspace: Workspace
 
     def __post_init__(self) -> None:
+        fork_between_placings()
         self._thread = ThreadPoolExecutor(1, "saving")
         self._group = group_of_its_own(self.workspace) if self.learner.shards else None
         self._writing: Future[None] | None = None
@@ -82,7 +83,7 @@ class Saver(AbstractContextManager["Saver"]):
         meta |= {"adapter_scale": self.adapter_scale}
         whole, training, parts = copied([whole, training, parts] if workspace.main else [{}, {}, parts])
         if workspace.device.startswith("cuda"):
-            torch.cuda.current_stream(workspace.device).synchronize()
+            torch.cuda.synchronize(workspace.device)
         if workspace.main or shards is not None:
             self._writing = self._thread.submit(self._write, whole, training, meta, parts)
 

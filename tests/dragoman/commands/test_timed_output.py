@@ -185,7 +185,7 @@ def test_subtitles_keep_the_limits_that_were_given(dragoman, speech_model, talk)
             "segmenter must be one of pauses, silero, not 'x'",
         ),
         (["evaluate", GOLDEN, "x.arrow", "--segmenter", "silero"], "--segmenter applies with --talks"),
-        (["translate", GOLDEN, "--out", "x"], "--out is for subtitles, JSON and Markdown, and for sound with --format"),
+        (["translate", GOLDEN, "--out", "x"], "--out needs input files: standard input cannot be read again"),
         (["subtitle", GOLDEN, "x.wav", "--format", "tsv"], "--format must be one of srt, vtt, not 'tsv'"),
         (
             ["subtitle", GOLDEN, "x.wav", "--lines", "2", "--gap", "-1"],
@@ -275,7 +275,7 @@ def test_a_translator_has_no_times_of_words(speech_model, talk):
 
 def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_model, talk, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "dragoman.shared.systems.system.rows_without_speech", lambda rows, detector: set()
+        "dragoman.shared.systems.input_translator.rows_without_speech", lambda rows, detector: set()
     )  # noise is no speech
     other = tmp_path / "other.wav"
     soundfile.write(other, soundfile.read(talk)[0][::-1], SAMPLE_RATE)

@@ -241,6 +241,7 @@ def test_what_is_discarded_never_takes_its_place_and_what_is_being_placed_stays(
 
 def test_a_process_that_is_forked_while_a_thread_writes_can_write(tmp_path):
     """Such as a worker of the loader, while a checkpoint takes its place."""
+    files.fork_between_placings()
     held = threading.Event()
 
     def place():
