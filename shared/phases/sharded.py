@@ -94,8 +94,8 @@ class Sharded(Phase):
     def run_part(self, workspace: Workspace, number: int, of: int) -> list[int]:
         """Make the shards that are the share of one of several processes that know nothing of each other.
 
-        This is process ``number``, from 0, of ``of``. Returns the numbers of those whose shards are not all there; if there
-        are none, :meth:`run` puts them together.
+        It is process ``number``, from 0, of ``of``. Returns the numbers of those whose shards are not all there: if of
+        none, :meth:`run` puts them together.
 
         Raises:
             DataError: as :meth:`run`.
