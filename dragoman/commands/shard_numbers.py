@@ -6,12 +6,11 @@ import re
 from dataclasses import dataclass
 from reprlib import repr as shown
 
+from dragoman.preparing.report import NAMED
 from dragoman.shared.errors import UsageError
 
 #: The most machines that share a corpus: whoever is done looks for what each has left.
 MOST_SHARDS = 10_000
-#: The most that a line names of many.
-NAMED = 5
 
 _SHARD = re.compile(r"0*([0-9]{1,9})/0*([0-9]{1,9})")
 

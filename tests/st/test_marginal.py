@@ -78,7 +78,7 @@ def test_an_output_is_as_long_as_all_versions_of_its_sentence_allow(model):
     assert generator.longest_outputs(encoding) is None  # sines have no end
 
     class Prompted(type(model)):
-        """What it reads takes some of ten positions, as a language model's prompt does."""
+        """A model with ten positions, of which its input takes some, as the prompt of a language model does."""
 
         def longest_outputs(self, encoding):
             return 10 - encoding.memories["source"].lengths

@@ -151,7 +151,7 @@ def test_who_is_asked_to_stop_waits_until_all_is_written(world, workspace, told,
 
 
 def test_a_copy_is_written_to_the_same_bytes():
-    """What is shared is shared, and the order of elements in memory is kept."""
+    """Tensors that occur twice are copied once, and a transposed tensor stays transposed in memory."""
     parameter, shared = torch.nn.Parameter(torch.ones(3, 2)), torch.arange(5)
     state = {"tied": [parameter, parameter], 0: {"map": shared, "step": torch.tensor(3.0)}, 1: {"map": shared}}
     state |= {"turned": torch.randn(4, 3).t(), "groups": [{"betas": (0.9, 0.98), "params": [0, 1]}], "position": {}}
