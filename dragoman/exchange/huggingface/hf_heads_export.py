@@ -7,13 +7,10 @@ Legend: V vocabulary.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from tokenizers import processors
 from torch import Tensor, nn
 
@@ -22,10 +19,10 @@ from dragoman.exchange.huggingface.hf_model import ACTIVATIONS, BIAS, ENCODERS, 
 from dragoman.exchange.huggingface.hf_reading import CONFIG
 from dragoman.exchange.huggingface.hf_tokenizer import JSON, NAMES, SETTINGS, content_of, order_of
 from dragoman.exchange.huggingface.hf_translator_export import check_plain, kind_of, settings_of, tensors_of
+from dragoman.exchange.huggingface.hf_writing import write_json, write_weights, written_folder
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.described import named
-from dragoman.shared.errors import DataError, UsageError, one_line
-from dragoman.shared.machine.files import replaced_folder
+from dragoman.shared.errors import UsageError
 from dragoman.shared.nn.embeddings import TextEmbedding, TypeVector, TypeVectors
 from dragoman.shared.nn.heads import TiedProjection
 from dragoman.shared.nn.positions import LearnedPositions
@@ -76,14 +73,10 @@ def export_headed(system: Any, out: Path) -> list[str]:
         settings |= {"classifier_dropout": system.model.heads[system.head].dropout}
         settings |= {"problem_type": "single_label_classification"}
     kind = settings["model_type"]
-    try:
-        with replaced_folder(out) as temporary:
-            _write_tokenizer(system, field, order, settings, temporary)
-            (temporary / CONFIG).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
-            (temporary / WEIGHTS).chmod((temporary / CONFIG).stat().st_mode & 0o777)
-    except SafetensorError as error:
-        raise DataError(f"{out}: the model could not be written ({one_line(error)})") from error
+    with written_folder(out) as temporary:
+        _write_tokenizer(system, field, order, settings, temporary)
+        write_json(temporary / CONFIG, settings)
+        write_weights(temporary / WEIGHTS, tensors, CONFIG)
     return [f"{settings['architectures'][0]} ({kind})"]
 
 
@@ -265,4 +258,4 @@ def _write_tokenizer(
     said |= {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     said |= {"model_max_length": settings["max_position_embeddings"] - offset}
     said |= {"model_input_names": ["input_ids", *(["token_type_ids"] if second else []), "attention_mask"]}
-    (folder / SETTINGS).write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(folder / SETTINGS, said)
