@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dragoman.exchange.fairseq.fairseq_names import counterparts, layers_of
-from dragoman.exchange.foreign_settings import FAIRSEQ, check_settings
+from dragoman.exchange.foreign_settings import FAIRSEQ, ForeignSettings, check_settings
 from dragoman.exchange.loaded import LoadReport, load_renamed
 from dragoman.shared.errors import DataError, shown
 from dragoman.shared.nn.embeddings import TextEmbedding
@@ -36,7 +36,7 @@ ELSEWHERE: dict[str, tuple[Any, ...]] = {
 }
 
 
-class Settings:
+class Settings(ForeignSettings):
     """The settings of a checkpoint, whether it holds ``args`` (fairseq 0.10 and older) or ``cfg``.
 
     Args:
@@ -46,6 +46,8 @@ class Settings:
     Raises:
         DataError: if it has neither.
     """
+
+    path: str
 
     def __init__(self, content: Mapping[str, Any], path: str) -> None:
         self.path = path
@@ -60,11 +62,6 @@ class Settings:
                 if isinstance(model.get(side), dict):
                     self.values |= {f"{side}_{name}": value for name, value in model[side].items()}
         check_settings(self.values, path, FAIRSEQ)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return a setting; None counts as not set."""
-        value = self.values.get(name)
-        return default if value is None else value
 
     def need(self, name: str) -> Any:
         """Return a setting.
@@ -82,9 +79,7 @@ class Settings:
         Raises:
             DataError: naming the setting.
         """
-        for name, harmless in ELSEWHERE.items():
-            if self.values.get(name) not in harmless:
-                raise DataError(f"{self.path}: {name} = {shown(self.values[name])} has no counterpart here")
+        self.refuse(ELSEWHERE)
         for name in ("decoder_input_dim", "decoder_output_dim"):
             if self.get(name) not in (None, self.get("decoder_embed_dim")):
                 raise DataError(

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from dragoman.exchange.fairseq.fairseq_names import counterparts
 from dragoman.exchange.huggingface.hf_reading import Config
 from dragoman.exchange.loaded import LoadReport, load_renamed
-from dragoman.shared.errors import DataError, shown
+from dragoman.shared.errors import DataError
 from dragoman.shared.nn.embeddings import TextEmbedding, TypeVectors
 from dragoman.shared.nn.heads import MaskedTokenHead, OutputProjection, TiedProjection
 from dragoman.shared.nn.layer import Layer
@@ -261,9 +261,7 @@ class MaskedEncoder:
         self.config = config
         self.padding = config.need("pad_token_id") if padding is None else padding
         self.family = ENCODERS[config.need("model_type")]
-        for name, usual in (("position_embedding_type", "absolute"), ("is_decoder", False)):
-            if config.get(name, usual) != usual:
-                raise DataError(f"{config.path}: {name} {shown(config.get(name))} has no counterpart here")
+        config.refuse({"position_embedding_type": ("absolute",), "is_decoder": (False,)})
         self.tensors: dict[str, Tensor] = {}
         for name, tensor in tensors.items():
             name = re.sub(r"LayerNorm\.(gamma|beta)$", lambda m: f"LayerNorm.{_NEWER[m[1]]}", name)

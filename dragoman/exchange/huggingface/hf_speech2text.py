@@ -21,7 +21,7 @@ from dragoman.exchange.loaded import LoadReport, load_renamed
 from dragoman.exchange.vocabularies.letters import Recased
 from dragoman.exchange.vocabularies.segmenters import SentencePieces
 from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer, read_vocabulary
-from dragoman.shared.errors import DataError, shown
+from dragoman.shared.errors import DataError
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.fbank import Fbank, UtteranceNorm
 from dragoman.shared.nn.heads import OutputProjection, TiedProjection
@@ -80,8 +80,7 @@ def build_speech_model(config: Config, folder: Path) -> Translator:
     """Build the model that a folder describes, with fresh parameters."""
     width, padding = config.need("d_model"), config.need("pad_token_id")
     scaled, dropout = bool(config.get("scale_embedding", True)), float(config.get("dropout", 0.0))
-    if config.get("input_channels", 1) != 1:
-        raise DataError(f"{config.path}: input_channels {shown(config.get('input_channels'))} has no counterpart here")
+    config.refuse({"input_channels": (1,)})
     bins = config.get("input_feat_per_channel", 80)
     speech = SpeechEmbedding(
         frontend=Fbank(bins=bins),
@@ -127,9 +126,7 @@ def build_speech_model(config: Config, folder: Path) -> Translator:
 
 def _normalisation(folder: Path, bins: int) -> UtteranceNorm | None:
     config = Config(folder / "preprocessor_config.json")
-    for name, usual in (("sampling_rate", 16000), ("num_mel_bins", bins), ("dither", 0.0)):
-        if config.get(name, usual) != usual:
-            raise DataError(f"{config.path}: {name} {shown(config.get(name))} has no counterpart here, only {usual}")
+    config.refuse({"sampling_rate": (16000,), "num_mel_bins": (bins,), "dither": (0.0,)}, told=True)
     if not config.get("do_ceptral_normalize", True):  # spelt so there
         return None
     return UtteranceNorm(

@@ -320,9 +320,7 @@ def window(folder: Path, bins: int) -> LogMel:
     """
     config = Config(folder / "preprocessor_config.json")
     settings = {"sampling_rate": RATE, "n_fft": FOURIER, "hop_length": HOP, "dither": 0.0, "feature_size": bins}
-    for name, usual in (settings | {"do_normalize": False}).items():
-        if config.get(name, usual) != usual:
-            raise DataError(f"{config.path}: {name} {shown(config.get(name))} has no counterpart here, only {usual}")
+    config.refuse({name: (usual,) for name, usual in (settings | {"do_normalize": False}).items()}, told=True)
     return LogMel(bins=bins, seconds=float(config.get("chunk_length", 30)))
 
 
