@@ -10,10 +10,11 @@ from torch import Tensor
 
 from dragoman.exchange.fairseq.fairseq_names import counterparts, layers_of
 from dragoman.exchange.foreign_settings import FAIRSEQ, ForeignSettings, check_settings
-from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.import_sizes import projection_of
+from dragoman.exchange.loaded import LoadReport, load_renamed, without_copies
 from dragoman.shared.errors import DataError, shown
 from dragoman.shared.nn.embeddings import TextEmbedding
-from dragoman.shared.nn.heads import MaskedTokenHead, OutputProjection, TiedProjection
+from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
 from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
 from dragoman.shared.nn.transformer import Decoder, Encoder
@@ -172,9 +173,7 @@ def build_translator(tensors: Mapping[str, Tensor], settings: Settings) -> Trans
         encoder=Encoder(**parts.stack("encoder", pre_norm=sides["encoder"])),
         target_embedding=target,
         decoder=Decoder(**parts.stack("decoder", memories={MEMORY: memory}, pre_norm=sides["decoder"])),
-        projection=TiedProjection(embedding=target)
-        if tied
-        else OutputProjection(width=target.width, vocabulary=target.vocabulary),
+        projection=projection_of(target, tied=tied),
     )
 
 
@@ -205,10 +204,5 @@ def load(model: Translator | EncoderModel, tensors: Mapping[str, Tensor], source
         if isinstance(model.projection, TiedProjection):
             owner = copies.get("decoder.embed_tokens.weight", "decoder.embed_tokens.weight")
             copies["decoder.output_projection.weight"] = owner
-    rest = {
-        name: tensor
-        for name, tensor in tensors.items()
-        if not (name in copies and torch.equal(tensor, tensors[copies[name]]))
-    }
     names = {name: counterparts(name) for name in model.state_dict()}
-    return load_renamed(model, rest, names, source)
+    return load_renamed(model, without_copies(tensors, copies), names, source)

@@ -8,23 +8,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from dragoman.exchange.fairseq.fairseq_s2t import language_tags, speech_system, subsampler_counterparts
 from dragoman.exchange.huggingface.hf_layout import started_field
 from dragoman.exchange.huggingface.hf_model import OUTPUT, counterparts_of, layer_of
 from dragoman.exchange.huggingface.hf_reading import CONFIG, Config, read_tensors
 from dragoman.exchange.huggingface.hf_text_files import TextFiles
-from dragoman.exchange.import_sizes import built
-from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.import_sizes import built, projection_of
+from dragoman.exchange.loaded import LoadReport, load_renamed, without_copies
 from dragoman.exchange.vocabularies.letters import Recased
 from dragoman.exchange.vocabularies.segmenters import SentencePieces
 from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer, read_vocabulary
 from dragoman.shared.errors import DataError
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.fbank import Fbank, UtteranceNorm
-from dragoman.shared.nn.heads import OutputProjection, TiedProjection
+from dragoman.shared.nn.heads import TiedProjection
 from dragoman.shared.nn.positions import SinusoidalPositions
 from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.nn.subsampler import Conv1dSubsampler
@@ -67,8 +64,7 @@ def import_hf_speech(
         )
     model = built(partial(build_speech_model, config, folder), tensors, config.path)
     tensors = {name: tensor for name, tensor in tensors.items() if not COMPUTED.fullmatch(name)}
-    if isinstance(model.projection, TiedProjection) and _equal(tensors, OUTPUT, TOKENS):
-        del tensors[OUTPUT]
+    tensors = without_copies(tensors, {OUTPUT: TOKENS} if isinstance(model.projection, TiedProjection) else {})
     names = {name: _counterparts(name) for name in model.state_dict()}
     report = load_renamed(model, tensors, names, str(weights))
     system = speech_system(model, tokenizer, tags, source_languages, target_languages, str(folder))
@@ -118,9 +114,7 @@ def build_speech_model(config: Config, folder: Path) -> Translator:
             layers=config.need("decoder_layers"),
             layer_drop=layer_drop["decoder"],
         ),
-        projection=TiedProjection(embedding=target)
-        if config.get("tie_word_embeddings", True)
-        else OutputProjection(width=width, vocabulary=target.vocabulary),
+        projection=projection_of(target, tied=config.get("tie_word_embeddings", True)),
     )
 
 
@@ -152,7 +146,3 @@ def _counterparts(name: str) -> tuple[str, ...]:
     if subsampler:
         return tuple(f"model.{theirs.replace('.subsample.', '.conv.')}" for theirs in subsampler)
     return counterparts_of(name)
-
-
-def _equal(tensors: Mapping[str, Tensor], one: str, other: str) -> bool:
-    return one in tensors and other in tensors and torch.equal(tensors[one], tensors[other])
