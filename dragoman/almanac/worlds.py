@@ -1,6 +1,6 @@
 """The two worlds of Almanac: what is drawn for a split, and how a language says it.
 
-World 1 (frames.py, english.py, ...) has small even classes and six templates with one translation each. World 2
+World 1 (frames.py, templates/) has small even classes and six templates with one translation each. World 2
 (meanings.py, grammars/) has skewed and correlated meanings and three phrasings of each, drawn for every language apart.
 """
 
