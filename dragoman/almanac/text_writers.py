@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 from dragoman.almanac.documents import Document, draw_documents
 from dragoman.almanac.frames import randomness
 from dragoman.almanac.lexicons import halves, lexicon
 from dragoman.almanac.meanings import Meaning
-from dragoman.almanac.studio import Recording
 from dragoman.almanac.worlds import ALL_PHRASINGS, KINDS, Kind, draw
-from dragoman.almanac.writers import Settings, write_lines, write_references
+from dragoman.almanac.writers import TextWriter, write_lines, write_references
 
 #: Tests of a language pair; a `test-words` sentence has a word that the pair's training text withholds.
 TESTS = ("test", "test-new", "test-words")
-
-
-class TextWriter:
-    """A layout without sound."""
-
-    def __init__(self, *, settings: Settings) -> None:
-        self.settings = settings
-
-    def recordings(self) -> Iterator[Recording]:
-        """None: it is text."""
-        return iter(())
 
 
 def _shows(pair: tuple[str, str], meaning: Meaning) -> bool:
