@@ -15,11 +15,11 @@ from tokenizers import processors
 from torch import Tensor, nn
 
 from dragoman.exchange.huggingface.hf_heads import BEGINNINGS, CLASSES, SPANS, TEXTS, WORDS, head_names
-from dragoman.exchange.huggingface.hf_model import ACTIVATIONS, BIAS, ENCODERS, OUTPUT, encoder_counterparts
+from dragoman.exchange.huggingface.hf_model import BIAS, ENCODERS, OUTPUT, THEIR_ACTIVATIONS, encoder_counterparts
 from dragoman.exchange.huggingface.hf_reading import CONFIG
 from dragoman.exchange.huggingface.hf_tokenizer import JSON, NAMES, SETTINGS, content_of, order_of
 from dragoman.exchange.huggingface.hf_translator_export import check_plain, kind_of, settings_of, tensors_of
-from dragoman.exchange.huggingface.hf_writing import write_json, write_weights, written_folder
+from dragoman.exchange.huggingface.hf_writing import exported, write_json, write_weights, written_folder
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.described import named
 from dragoman.shared.errors import UsageError
@@ -129,7 +129,6 @@ def _encoder(system: Any, field: TextField, order: list[int]) -> tuple[dict[str,
     kind = _kind(system, order.index(field.tokenizer.pad))
     model: Any = system.model
     embedding, layer = model.embeddings["source"], model.encoder.layers[0]
-    activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     settings = {
         "architectures": [f"{BEGINNINGS[kind]}{CLASSES[system.pipeline]}"],
         "model_type": kind,
@@ -138,7 +137,7 @@ def _encoder(system: Any, field: TextField, order: list[int]) -> tuple[dict[str,
         "num_hidden_layers": len(model.encoder.layers),
         "num_attention_heads": layer.self_attention.heads,
         "intermediate_size": layer.inner.out_features,
-        "hidden_act": activations[str(layer.arguments.get("activation", "relu"))],
+        "hidden_act": THEIR_ACTIVATIONS[str(layer.arguments.get("activation", "relu"))],
         "hidden_dropout_prob": layer.dropout,
         "attention_probs_dropout_prob": layer.self_attention.dropout,
         "max_position_embeddings": len(embedding.positions.weight),
@@ -189,7 +188,7 @@ def _both_sides(system: Any, field: TextField, order: list[int]) -> tuple[dict[s
     names = head_names(system.pipeline, kind.name)
     for name, value in head.state_dict().items():
         part, _, parameter = name.partition(".")
-        tensors[f"{names[part]}.{parameter}"] = value.detach().float().contiguous().clone()
+        tensors[f"{names[part]}.{parameter}"] = exported(value)
     return settings, {name: value for name, value in tensors.items() if name not in (OUTPUT, BIAS)}
 
 
@@ -220,7 +219,7 @@ def _tensors(system: Any, kind: str, order: Tensor) -> dict[str, Tensor]:
             theirs = encoder_counterparts(name, family)
         rows = value[order] if name in with_rows else value
         tensors |= dict(zip(theirs, rows.chunk(len(theirs)), strict=True))
-    return {name: value.detach().float().contiguous().clone() for name, value in tensors.items()}
+    return {name: exported(value) for name, value in tensors.items()}
 
 
 def _write_tokenizer(

@@ -30,6 +30,8 @@ ACTIVATIONS = {
     "relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
     "swish": "swish", "silu": "swish",
 }  # fmt: skip
+#: Their names by ours, the first of each.
+THEIR_ACTIVATIONS = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
 HEAD = "masked_tokens"
 
 

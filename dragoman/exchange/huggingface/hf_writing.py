@@ -42,6 +42,11 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def exported(value: Tensor) -> Tensor:
+    """Return a copy of a tensor as it is written: in single precision, with memory of its own."""
+    return value.detach().float().contiguous().clone()
+
+
 def write_weights(path: Path, tensors: dict[str, Tensor], settings: str) -> None:
     """Write tensors beside a file of settings: whoever may read that may read them, not their owner alone."""
     save_file(tensors, path, metadata={"format": "pt"})
