@@ -19,6 +19,7 @@ from dragoman.almanac.frames import draw, randomness
 from dragoman.almanac.sentences import sentence
 from dragoman.almanac.studio import Recording, spans
 from dragoman.almanac.worlds import World
+from dragoman.shared.machine.files import replaced_file
 
 TALK = (20, 40)  # utterances in a talk
 FIRST_TALK = {
@@ -67,10 +68,8 @@ class Writer(Protocol):
 
 def write_lines(path: Path, lines: list[str]) -> None:
     """Write a text file at once, or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    os.replace(temporary, path)
+    with replaced_file(path) as temporary:
+        temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def write_references(file: Path, references: list[list[str]]) -> None:
