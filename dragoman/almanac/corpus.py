@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from dragoman.almanac.text_writers import DocumentsWriter, LexiconWriter, PairsW
 from dragoman.almanac.worlds import WORLDS
 from dragoman.almanac.writers import CovostWriter, MonolingualWriter, MosesWriter, MustCWriter, Settings, Writer
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.machine.files import locked
+from dragoman.shared.machine.files import locked, replaced_file
 
 VERSION = 1  # raise it when the same settings give other bytes
 DOCUMENTS_VERSION = 2  # likewise, of a corpus with documents
@@ -191,11 +190,9 @@ class Almanac:
         return bool(finished)
 
     def _mark(self, *, finished: bool) -> None:
-        self.root.mkdir(parents=True, exist_ok=True)
         content = {"fingerprint": self.fingerprint, "settings": self.settings, "finished": finished}
-        temporary = self.root / ".almanac.json.new"
-        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        os.replace(temporary, self.marker)
+        with replaced_file(self.marker) as temporary:
+            temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def _pair(pair: Sequence[str], languages: tuple[str, ...]) -> tuple[str, str]:

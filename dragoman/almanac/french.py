@@ -1,300 +1,179 @@
-"""French, as Almanac speaks it: for each intent, six sentences that mean the same as the English ones.
-
-Slots arrive as the keys and numbers of frames.py. A sentence gets its capital letter from `words.capitalised`, later.
-"""
+"""The French words of Almanac's first world, and their forms; its sentences are templates/fr.txt (see sentences.py)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from dragoman.almanac import words
-from dragoman.almanac.french_words import (
-    ANIMAL,
-    CITY,
-    DAY_PART,
-    DISH,
-    INGREDIENT,
-    PLACE,
-    QUALITY,
-    RELATIVE,
-    SHOP,
-    SKY,
-    VEHICLE,
-    at_the,
-    clock_time,
-    coloured,
-    count,
-    date,
-    elided,
-    portion,
-    the,
-    the_animal,
-)
+
+CITY = {
+    "berlin": "Berlin", "paris": "Paris", "london": "Londres", "rome": "Rome", "vienna": "Vienne",
+    "istanbul": "Istanbul", "munich": "Munich", "cologne": "Cologne", "geneva": "Genève", "hamburg": "Hambourg",
+    "prague": "Prague", "athens": "Athènes",
+}  # fmt: skip
+# gender (m, f), noun
+THING = {
+    "umbrella": ("m", "parapluie"), "bag": ("m", "sac"), "suitcase": ("f", "valise"), "coat": ("m", "manteau"),
+    "hat": ("m", "chapeau"), "key": ("f", "clé"), "watch": ("f", "montre"), "phone": ("m", "téléphone"),
+    "book": ("m", "livre"), "shirt": ("f", "chemise"), "lamp": ("f", "lampe"), "scarf": ("f", "écharpe"),
+}  # fmt: skip
+# masculine, feminine; marron does not change
+COLOUR = {
+    "red": ("rouge", "rouge"), "blue": ("bleu", "bleue"), "green": ("vert", "verte"), "black": ("noir", "noire"),
+    "white": ("blanc", "blanche"), "yellow": ("jaune", "jaune"), "brown": ("marron", "marron"),
+    "grey": ("gris", "grise"),
+}  # fmt: skip
+# gender, singular, plural
+ANIMAL = {
+    "horse": ("m", "cheval", "chevaux"), "dog": ("m", "chien", "chiens"), "cat": ("m", "chat", "chats"),
+    "cow": ("f", "vache", "vaches"), "sheep": ("m", "mouton", "moutons"), "bird": ("m", "oiseau", "oiseaux"),
+    "duck": ("m", "canard", "canards"), "goat": ("f", "chèvre", "chèvres"), "pig": ("m", "cochon", "cochons"),
+    "rabbit": ("m", "lapin", "lapins"), "hen": ("f", "poule", "poules"), "donkey": ("m", "âne", "ânes"),
+}  # fmt: skip
+QUALITY = {
+    "big": ("grand", "grande"), "small": ("petit", "petite"), "fast": ("rapide", "rapide"), "slow": ("lent", "lente"),
+    "heavy": ("lourd", "lourde"), "old": ("vieux", "vieille"), "young": ("jeune", "jeune"), "strong": ("fort", "forte"),
+}  # fmt: skip
+PLACE = {
+    "garden": "dans le jardin", "park": "dans le parc", "forest": "dans la forêt", "field": "dans le champ",
+    "meadow": "dans le pré", "barn": "dans l'étable", "yard": "dans la cour", "street": "dans la rue",
+}  # fmt: skip
+# gender, noun
+SHOP = {
+    "bakery": ("f", "boulangerie"), "pharmacy": ("f", "pharmacie"), "library": ("f", "bibliothèque"),
+    "museum": ("m", "musée"), "bank": ("f", "banque"), "market": ("m", "marché"), "restaurant": ("m", "restaurant"),
+    "cinema": ("m", "cinéma"), "school": ("f", "école"), "hotel": ("m", "hôtel"),
+}  # fmt: skip
+# gender, singular, plural
+FOOD = {
+    "coffee": ("m", "café", "cafés"), "tea": ("m", "thé", "thés"), "beer": ("f", "bière", "bières"),
+    "soup": ("f", "soupe", "soupes"), "salad": ("f", "salade", "salades"), "pizza": ("f", "pizza", "pizzas"),
+    "sandwich": ("m", "sandwich", "sandwichs"), "cake": ("m", "gâteau", "gâteaux"),
+}  # fmt: skip
+DISH = {
+    "cake": ("m", "gâteau"), "soup": ("f", "soupe"), "salad": ("f", "salade"), "sauce": ("f", "sauce"),
+    "dough": ("f", "pâte"), "pudding": ("m", "pudding"),
+}  # fmt: skip
+INGREDIENT = {
+    "flour": "farine", "sugar": "sucre", "butter": "beurre", "rice": "riz", "cheese": "fromage",
+    "chocolate": "chocolat", "potatoes": "pommes de terre", "tomatoes": "tomates", "onions": "oignons",
+}  # fmt: skip
+VEHICLE = {
+    "train": "en train", "bus": "en bus", "car": "en voiture", "plane": "en avion", "ship": "en bateau",
+    "bicycle": "à vélo",
+}  # fmt: skip
+RELATIVE = {
+    "brother": "son frère", "sister": "sa sœur", "mother": "sa mère", "father": "son père", "uncle": "son oncle",
+    "aunt": "sa tante", "grandmother": "sa grand-mère", "grandfather": "son grand-père",
+}  # fmt: skip
+# what follows "il"
+SKY = {
+    "rain": "pleuvra", "snow": "neigera", "sun": "y aura du soleil", "wind": "y aura du vent",
+    "fog": "y aura du brouillard", "clouds": "y aura des nuages", "cold": "fera froid", "warmth": "fera chaud",
+}  # fmt: skip
+DAY_PART = {
+    "morning": "le matin", "noon": "à midi", "afternoon": "l'après-midi", "evening": "le soir", "night": "la nuit",
+}  # fmt: skip
 
 
-def clock(city: str, time: tuple[int, int]) -> list[str]:
-    """Return sentences on the time in a city."""
-    here, now = f"à {CITY[city]}", clock_time(time)
-    return [
-        f"il est maintenant {now} {here}.",
-        f"{here}, il est déjà {now}.",
-        f"est-il vraiment {now} {here} ?",
-        f"je crois qu'il n'est que {now} {here}.",
-        f"on dit qu'il est maintenant {now} {here}.",
-        f"savez-vous s'il est déjà {now} {here} ?",
-    ]
+def count(value: int) -> str:
+    """Un, deux, ..., vingt et un."""
+    return words.number(value, "fr")
 
 
-def calendar(weekday: int, day: int, month: int) -> list[str]:
-    """Return sentences on the date, and on the day when something begins."""
-    when = f"le {words.weekday(weekday, 'fr')} {date(day, month)}"
-    return [
-        f"aujourd'hui, nous sommes {when}.",
-        f"le concert a lieu {when}.",
-        f"est-ce que demain est vraiment {when} ?",
-        f"nos vacances commencent {when}.",
-        f"j'ai entendu dire que le concert a lieu {when}.",
-        f"savez-vous si nos vacances commencent {when} ?",
-    ]
+def elided(word: str, following: str) -> str:
+    """De or que (or le, la) before a name or a noun: d'Anna, qu'il, l'école; but de Hambourg."""
+    before_vowel = following == "hôtel" or following[0].lower() in "aâeéèêiîoôœu"
+    return f"{word[:-1]}'{following}" if before_vowel else f"{word} {following}"
 
 
-def price(thing: str, colour: str, euros: int) -> list[str]:
-    """Return sentences on the price of a thing."""
-    gender, noun, shade = coloured(thing, colour)
-    it, much, he = f"{the(gender, noun)} {shade}", f"{count(euros)} euros", "il" if gender == "m" else "elle"
-    return [
-        f"{it} coûte {much}.",
-        f"pour {much}, vous pouvez acheter {it}.",
-        f"{it} coûte-t-{he} vraiment {much} ?",
-        f"j'ai payé {much} pour {it}.",
-        f"on dit que {it} coûte {much}.",
-        f"pouvez-vous acheter {it} pour {much} ?",
-    ]
+def the(gender: str, noun: str) -> str:
+    """Le sac, la valise, l'école."""
+    return elided("le" if gender == "m" else "la", noun)
 
 
-def weather(city: str, weekday: int, sky: str) -> list[str]:
-    """Return sentences on the weather of a weekday."""
-    here, when, will = f"à {CITY[city]}", words.weekday(weekday, "fr"), f"il {SKY[sky]}"
-    return [
-        f"{when}, {will} {here}.",
-        f"peut-être qu'{will} {here} {when}.",
-        f"est-ce qu'{will} {here} {when} ?",
-        f"on dit qu'{will} {here} {when}.",
-        f"je crois qu'{will} {here} {when}.",
-        f"malheureusement, {will} {here} {when}.",
-    ]
+def at_the(gender: str, noun: str) -> str:
+    """Au musée, à la banque, à l'hôtel."""
+    return f"à {the(gender, noun)}".replace("à le ", "au ")
 
 
-def departure(city: str, time: tuple[int, int], platform: int) -> list[str]:
-    """Return sentences on the time and platform of a train."""
-    train, then, track = f"train pour {CITY[city]}", f"à {clock_time(time)}", f"du quai {count(platform)}"
-    return [
-        f"le {train} part {then} {track}.",
-        f"{then}, un {train} part {track}.",
-        f"le {train} part-il {then} {track} ?",
-        f"malheureusement, le {train} part {then} {track}.",
-        f"je crois que le {train} part {then} {track}.",
-        f"{track}, un {train} part {then}.",
-    ]
+def clock_time(time: tuple[int, int]) -> str:
+    """Trois heures, trois heures et quart, trois heures et demie, quatre heures moins le quart."""
+    hour = time[0] % 12 + 1 if time[1] == 45 else time[0]
+    hours = "une heure" if hour == 1 else f"{count(hour)} heures"
+    return hours + {0: "", 15: " et quart", 30: " et demie", 45: " moins le quart"}[time[1]]
 
 
-def distance(city: str, other: str, kilometres: int) -> list[str]:
-    """Return sentences on the distance between two cities."""
-    here, there, far = CITY[city], CITY[other], f"{count(kilometres)} kilomètres"
-    from_here, from_there = elided("de", here), elided("de", there)
-    return [
-        f"{here} est à {far} {from_there}.",
-        f"{from_here} à {there}, il y a {far}.",
-        f"est-ce {elided('que', here)} est vraiment à {far} {from_there} ?",
-        f"j'ai entendu dire {elided('que', here)} est à {far} {from_there}.",
-        f"savez-vous s'il y a {far} {from_here} à {there} ?",
-        f"bien sûr, il y a {far} {from_here} à {there}.",
-    ]
+def date(day: int, month: int) -> str:
+    """Trois mai; premier mai. Its article differs: le lundi trois mai."""
+    return f"{'premier' if day == 1 else count(day)} {words.month(month, 'fr')}"
 
 
-def duration(city: str, vehicle: str, hours: int) -> list[str]:
-    """Return sentences on the duration of a journey."""
-    there, by, long = f"à {CITY[city]}", VEHICLE[vehicle], f"{count(hours)} heures"
-    return [
-        f"le voyage {there} {by} dure {long}.",
-        f"{by}, vous arrivez {there} en {long}.",
-        f"le voyage {there} {by} dure-t-il {long} ?",
-        f"bien sûr, le voyage {there} {by} dure {long}.",
-        f"j'ai entendu dire que le voyage {there} {by} dure {long}.",
-        f"peut-être que vous arrivez {there} en {long} {by}.",
-    ]
-
-
-def opening(shop: str, weekday: int, time: tuple[int, int]) -> list[str]:
-    """Return sentences on the opening hours of a shop."""
-    it, when, then = the(*SHOP[shop]), words.weekday(weekday, "fr"), f"à {clock_time(time)}"
-    return [
-        f"{when}, {it} ouvre {then}.",
-        f"{it} ferme {when} {then}.",
-        f"{it} ouvre-t-{'il' if SHOP[shop][0] == 'm' else 'elle'} {when} {then} ?",
-        f"savez-vous si {it} ferme {when} {then} ?",
-        f"j'ai entendu dire que {it} ouvre {when} {then}.",
-        f"malheureusement, {it} ferme {when} {then}.",
-    ]
-
-
-def meeting(person: str, weekday: int, time: tuple[int, int]) -> list[str]:
-    """Return sentences on the time of a meeting."""
-    who, when = words.name(person), f"{words.weekday(weekday, 'fr')} à {clock_time(time)}"
-    return [
-        f"nous rencontrons {who} {when}.",
-        f"{when}, j'ai un rendez-vous avec {who}.",
-        f"pouvons-nous rencontrer {who} {when} ?",
-        f"{who} vient au bureau {when}.",
-        f"peut-être {elided('que', who)} vient au bureau {when}.",
-        f"je crois que nous rencontrons {who} {when}.",
-    ]
-
-
-def age(person: str, month: int, years: int) -> list[str]:
-    """Return sentences on somebody's age."""
-    who, when, old = words.name(person), f"en {words.month(month, 'fr')}", f"{count(years)} ans"
-    return [
-        f"{who} aura {old} {when}.",
-        f"{when}, {who} aura {old}.",
-        f"est-ce {elided('que', who)} aura vraiment {old} {when} ?",
-        f"je crois {elided('que', who)} aura {old} {when}.",
-        f"on dit {elided('que', who)} aura {old} {when}.",
-        f"bien sûr, {who} aura {old} {when}.",
-    ]
-
-
-def birthday(person: str, day: int, month: int) -> list[str]:
-    """Return sentences on the date of somebody's birth."""
-    who, when = words.name(person), f"le {date(day, month)}"
-    feast, born = f"l'anniversaire {elided('de', who)}", "née" if person in words.WOMEN else "né"
-    return [
-        f"{feast} est {when}.",
-        f"{who} est {born} {when}.",
-        f"{feast} est-il {when} ?",
-        f"{when}, nous fêtons {feast}.",
-        f"savez-vous si {who} est {born} {when} ?",
-        f"j'ai entendu dire que {feast} est {when}.",
-    ]
-
-
-def telephone(person: str, first: int, second: int, third: int) -> list[str]:
-    """Return sentences on somebody's telephone number."""
-    who, digits = words.name(person), f"{count(first)} {count(second)} {count(third)}"
-    his = elided("de", who)
-    return [
-        f"le numéro {his} est le {digits}.",
-        f"appelez {who} au {digits}, s'il vous plaît.",
-        f"le numéro {his} est-il vraiment le {digits} ?",
-        f"le numéro de la chambre {his} est le {digits}.",
-        f"je crois que le numéro {his} est le {digits}.",
-        f"vous pouvez appeler {who} au {digits}.",
-    ]
-
-
-def temperature(city: str, part: str, degrees: int) -> list[str]:
-    """Return sentences on the temperature."""
-    here, when, warm = f"à {CITY[city]}", DAY_PART[part], f"{count(degrees)} degrés"
-    return [
-        f"{when}, il fait {warm} {here}.",
-        f"la température {here} est de {warm} {when}.",
-        f"est-ce qu'il fait vraiment {warm} {here} {when} ?",
-        f"on dit qu'il fait {warm} {here} {when}.",
-        f"bien sûr, il fait {warm} {here} {when}.",
-        f"est-ce que la température {here} est de {warm} {when} ?",
-    ]
-
-
-def recipe(dish: str, ingredient: str, grams: int) -> list[str]:
-    """Return sentences on the ingredients of a dish."""
-    it, much = the(*DISH[dish]), f"{count(grams)} grammes {elided('de', INGREDIENT[ingredient])}"
-    return [
-        f"pour {it}, nous avons besoin de {much}.",
-        f"ajoutez ensuite {much} {at_the(*DISH[dish])}.",
-        f"est-ce que nous avons besoin de {much} pour {it} ?",
-        f"il y a {much} dans {it}.",
-        f"je crois que nous avons besoin de {much} pour {it}.",
-        f"est-ce qu'il y a vraiment {much} dans {it} ?",
-    ]
-
-
-def floor(person: str, city: str, floor: int) -> list[str]:
-    """Return sentences on somebody's address."""
-    who, here, where = words.name(person), f"à {CITY[city]}", f"au {words.ordinal(floor, 'fr')} étage"
-    flat = f"l'appartement {elided('de', who)} {here}"
-    return [
-        f"{who} habite {here} {where}.",
-        f"{flat} est {where}.",
-        f"est-ce {elided('que', who)} habite {here} {where} ?",
-        f"{here}, {who} a loué une chambre {where}.",
-        f"on dit {elided('que', who)} habite {here} {where}.",
-        f"peut-être que {flat} est {where}.",
-    ]
-
-
-def animals(animal: str, place: str, number: int) -> list[str]:
-    """Return sentences on a number of animals."""
-    many, where = f"{count(number)} {ANIMAL[animal][2]}", PLACE[place]
-    return [
-        f"il y a {many} {where}.",
-        f"hier, j'ai vu {many} {where}.",
-        f"est-ce qu'il y a vraiment {many} {where} ?",
-        f"notre voisin a {many} {where}.",
-        f"peut-être qu'il y a {many} {where}.",
-        f"avez-vous vu les {many} {where} ?",
-    ]
-
-
-def comparison(animal: str, other: str, quality: str) -> list[str]:
-    """Return sentences that compare two animals."""
-    it, that, like = the_animal(animal), the_animal(other), QUALITY[quality][ANIMAL[animal][0] == "f"]
-    return [
-        f"{it} est plus {like} que {that}.",
-        f"je crois que {it} est plus {like} que {that}.",
-        f"est-ce que {it} est vraiment plus {like} que {that} ?",
-        f"{it} est aussi {like} que {that}.",
-        f"bien sûr, {it} est plus {like} que {that}.",
-        f"on dit que {it} est aussi {like} que {that}.",
-    ]
-
-
-def lost(thing: str, colour: str, shop: str) -> list[str]:
-    """Return sentences on a thing that was lost or found."""
-    gender, noun, shade = coloured(thing, colour)
+def coloured(article: str, thing: str, colour: str) -> str:
+    """A thing with its colour behind an article, le, un or mon, which agree: la valise verte, une valise verte."""
+    gender, noun = THING[thing]
+    shade = COLOUR[colour][gender == "f"]
+    if article == "le":
+        return f"{the(gender, noun)} {shade}"
     # mon écharpe: ma does not stand before a vowel
-    my = f"{'mon' if gender == 'm' or noun.startswith('é') else 'ma'} {noun} {shade}"
-    one, it = f"{'un' if gender == 'm' else 'une'} {noun} {shade}", f"{the(gender, noun)} {shade}"
-    where = at_the(*SHOP[shop])
-    return [
-        f"j'ai perdu {my} {where}.",
-        f"hier, j'ai trouvé {one} {where}.",
-        f"avez-vous vu {my} {where} ?",
-        f"{it} est encore {where}.",
-        f"malheureusement, j'ai perdu {my} {where}.",
-        f"savez-vous si {it} est encore {where} ?",
-    ]
+    feminine = {"un": "une", "mon": "mon" if noun.startswith("é") else "ma"}[article]
+    return f"{feminine if gender == 'f' else article} {noun} {shade}"
 
 
-def gift(person: str, relative: str, thing: str, colour: str) -> list[str]:
-    """Return sentences on a gift."""
-    gender, noun, shade = coloured(thing, colour)
-    who, what = words.name(person), f"{'un' if gender == 'm' else 'une'} {noun} {shade} à {RELATIVE[relative]}"
-    return [
-        f"{who} a acheté {what}.",
-        f"{who} voudrait offrir {what}.",
-        f"est-ce {elided('que', who)} a acheté {what} ?",
-        f"j'ai entendu dire {elided('que', who)} a acheté {what}.",
-        f"peut-être {elided('que', who)} voudrait offrir {what}.",
-        f"bien sûr, {who} a acheté {what}.",
-    ]
+def he(gender: str) -> str:
+    """Il, elle."""
+    return "il" if gender == "m" else "elle"
 
 
-def order(food: str, number: int, other: str, more: int) -> list[str]:
-    """Return sentences on an order of food."""
-    meal = f"{portion(number, food)} et {portion(more, other)}"
-    return [
-        f"nous voudrions {meal}, s'il vous plaît.",
-        f"apportez-nous {meal}, s'il vous plaît.",
-        f"pouvez-vous nous apporter {meal} ?",
-        f"hier, nous avons commandé {meal}.",
-        f"avez-vous commandé {meal} ?",
-        f"je crois que nous avons commandé {meal}.",
-    ]
+def the_animal(animal: str) -> str:
+    """Le cheval, la vache, l'âne."""
+    return the(*ANIMAL[animal][:2])
+
+
+def portion(value: int, food: str) -> str:
+    """Un café, une soupe, deux soupes."""
+    gender, one, many = FOOD[food]
+    return f"{'un' if gender == 'm' else 'une'} {one}" if value == 1 else f"{count(value)} {many}"
+
+
+class Word(str):
+    """A word that another one loses its vowel before: {person:de} is "de Paul" or "d'Anna"."""
+
+    def __format__(self, before: str) -> str:
+        return elided(before, str(self)) if before else str(self)
+
+
+WORDS: dict[str, Callable[[Any], str]] = {
+    "animal": the_animal,
+    "city": CITY.__getitem__,
+    "dish": lambda dish: the(*DISH[dish]),
+    "ingredient": INGREDIENT.__getitem__,
+    "part": DAY_PART.__getitem__,
+    "place": PLACE.__getitem__,
+    "relative": RELATIVE.__getitem__,
+    "shop": lambda shop: the(*SHOP[shop]),
+    "sky": SKY.__getitem__,
+    "time": clock_time,
+    "vehicle": VEHICLE.__getitem__,
+}
+PARTS: dict[str, Callable[..., dict[str, str]]] = {
+    "calendar": lambda weekday, day, month: {"date": date(day, month)},
+    "price": lambda thing, colour, euros: {"it": coloured("le", thing, colour), "he": he(THING[thing][0])},
+    "opening": lambda shop, weekday, time: {"he": he(SHOP[shop][0])},
+    "birthday": lambda person, day, month: {
+        "date": date(day, month),
+        "born": "née" if person in words.WOMEN else "né",
+    },
+    "recipe": lambda dish, ingredient, grams: {"into": at_the(*DISH[dish])},
+    "animals": lambda animal, place, number: {"animals": ANIMAL[animal][2]},
+    "comparison": lambda animal, other, quality: {"like": QUALITY[quality][ANIMAL[animal][0] == "f"]},
+    "lost": lambda thing, colour, shop: {
+        "my": coloured("mon", thing, colour),
+        "one": coloured("un", thing, colour),
+        "it": coloured("le", thing, colour),
+        "where": at_the(*SHOP[shop]),
+    },
+    "gift": lambda person, relative, thing, colour: {"one": coloured("un", thing, colour)},
+    "order": lambda food, number, other, more: {"food": portion(number, food), "other": portion(more, other)},
+}

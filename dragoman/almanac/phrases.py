@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 
 from dragoman.almanac import words
-from dragoman.almanac.meanings import ACTS, CLASSES, CLOSED, INTENTS, TABLE, WORDS, Meaning, class_of
+from dragoman.almanac.meanings import ACTS, CLASSES, INTENTS, TABLE, Meaning, class_of
 from dragoman.shared.errors import UsageError
 
 LANGUAGES = ("en", "de", "fr", "ru", "tr", "zh", "es", "it")
@@ -192,8 +192,3 @@ def _number(module: ModuleType, language: str, kind: str, value: int) -> str:
     if kind == "time":
         return f"{value // 100}:{value % 100:02}"
     return str(value)
-
-
-def is_word(kind: str) -> bool:
-    """Return True if the fillers of a class are words, and not names or numbers."""
-    return kind in WORDS or kind in CLOSED

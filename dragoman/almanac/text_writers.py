@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable
 
 from dragoman.almanac.documents import Document, draw_documents
 from dragoman.almanac.frames import randomness
 from dragoman.almanac.lexicons import halves, lexicon
 from dragoman.almanac.meanings import Meaning
-from dragoman.almanac.studio import Recording
 from dragoman.almanac.worlds import ALL_PHRASINGS, KINDS, Kind, draw
-from dragoman.almanac.writers import Settings, write_lines, write_references
+from dragoman.almanac.writers import TextWriter, write_lines, write_references
 
 #: Tests of a language pair; a `test-words` sentence has a word that the pair's training text withholds.
 TESTS = ("test", "test-new", "test-words")
 
 
-class TextWriter:
-    """A layout without sound."""
-
-    def __init__(self, *, settings: Settings) -> None:
-        self.settings = settings
-
-    def recordings(self) -> Iterator[Recording]:
-        """None: it is text."""
-        return iter(())
-
-
-def _shows(pair: tuple[str, str], meaning: Meaning) -> bool:
-    return not meaning.withheld(pair)
-
-
-def _withholds(pair: tuple[str, str], meaning: Meaning) -> bool:
-    return meaning.withheld(pair)
+def _withheld(pair: tuple[str, str], wanted: bool) -> Callable[[Meaning], bool]:
+    return lambda meaning: meaning.withheld(pair) is wanted
 
 
 class PairsWriter(TextWriter):
@@ -52,7 +35,7 @@ class PairsWriter(TextWriter):
     def _write(self, pair: tuple[str, ...]) -> None:
         one, other = pair
         name, sizes = f"{one}-{other}", self.settings.sizes
-        shows, withholds = partial(_shows, (one, other)), partial(_withholds, (one, other))
+        shows, withholds = _withheld((one, other), False), _withheld((one, other), True)
         train = KINDS["wide" if name in self.settings.wide else "train"]
         kinds = {
             "train": (train, self.settings.pair_sizes.get(name, sizes["text"]), shows),

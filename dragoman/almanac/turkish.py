@@ -1,299 +1,176 @@
-"""Turkish, as Almanac speaks it: for each intent, six sentences that mean the same as the English ones.
+"""The Turkish words of Almanac's first world, and their suffixes; sentences are templates/tr.txt (see sentences.py).
 
-Suffixes are written as in turkish_words.py. Slots arrive as the keys and numbers of frames.py. A sentence gets its
-capital letter from `words.capitalised`, later.
+Suffixes are written as grammars of Turkish write them: A is a or e, I is ı, i, u or ü, D is d or t, a consonant in
+brackets stands after vowels only and a vowel in brackets after consonants only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from dragoman.almanac import words
-from dragoman.almanac.turkish_words import (
-    ANIMAL,
-    CITY,
-    COLOUR,
-    DAY_PART,
-    DISH,
-    FOOD,
-    INGREDIENT,
-    PLACE,
-    QUALITY,
-    RELATIVE,
-    SHOP,
-    SKY,
-    THING,
-    VEHICLE,
-    add,
-    ask,
-    at_time,
-    clock_time,
-    count,
-    date,
-    on_weekday,
-)
+
+BACK, FRONT, HARD = "aıou", "eiöü", "fstkçşhp"
+SOFTENED = {  # before a suffix that begins with a vowel
+    "kitap": "kitab", "gömlek": "gömleğ", "köpek": "köpeğ", "inek": "ineğ", "ördek": "ördeğ", "tavuk": "tavuğ",
+    "eşek": "eşeğ", "dört": "dörd", "pirinç": "pirinc",
+}  # fmt: skip
+FRONT_IN_SPITE_OF_ITS_VOWEL = ("saat",)
+CITY = {
+    "berlin": "Berlin", "paris": "Paris", "london": "Londra", "rome": "Roma", "vienna": "Viyana",
+    "istanbul": "İstanbul", "munich": "Münih", "cologne": "Köln", "geneva": "Cenevre", "hamburg": "Hamburg",
+    "prague": "Prag", "athens": "Atina",
+}  # fmt: skip
+THING = {
+    "umbrella": "şemsiye", "bag": "çanta", "suitcase": "bavul", "coat": "palto", "hat": "şapka", "key": "anahtar",
+    "watch": "saat", "phone": "telefon", "book": "kitap", "shirt": "gömlek", "lamp": "lamba", "scarf": "atkı",
+}  # fmt: skip
+COLOUR = {
+    "red": "kırmızı", "blue": "mavi", "green": "yeşil", "black": "siyah", "white": "beyaz", "yellow": "sarı",
+    "brown": "kahverengi", "grey": "gri",
+}  # fmt: skip
+ANIMAL = {
+    "horse": "at", "dog": "köpek", "cat": "kedi", "cow": "inek", "sheep": "koyun", "bird": "kuş", "duck": "ördek",
+    "goat": "keçi", "pig": "domuz", "rabbit": "tavşan", "hen": "tavuk", "donkey": "eşek",
+}  # fmt: skip
+QUALITY = {
+    "big": "büyük", "small": "küçük", "fast": "hızlı", "slow": "yavaş", "heavy": "ağır", "old": "yaşlı",
+    "young": "genç", "strong": "güçlü",
+}  # fmt: skip
+PLACE = {
+    "garden": "bahçe", "park": "park", "forest": "orman", "field": "tarla", "meadow": "çayır", "barn": "ahır",
+    "yard": "avlu", "street": "sokak",
+}  # fmt: skip
+SHOP = {
+    "bakery": "fırın", "pharmacy": "eczane", "library": "kütüphane", "museum": "müze", "bank": "banka",
+    "market": "çarşı", "restaurant": "restoran", "cinema": "sinema", "school": "okul", "hotel": "otel",
+}  # fmt: skip
+FOOD = {
+    "coffee": "kahve", "tea": "çay", "beer": "bira", "soup": "çorba", "salad": "salata", "pizza": "pizza",
+    "sandwich": "sandviç", "cake": "kek",
+}  # fmt: skip
+DISH = {"cake": "kek", "soup": "çorba", "salad": "salata", "sauce": "sos", "dough": "hamur", "pudding": "puding"}
+INGREDIENT = {
+    "flour": "un", "sugar": "şeker", "butter": "tereyağı", "rice": "pirinç", "cheese": "peynir",
+    "chocolate": "çikolata", "potatoes": "patates", "tomatoes": "domates", "onions": "soğan",
+}  # fmt: skip
+VEHICLE = {"train": "tren", "bus": "otobüs", "car": "araba", "plane": "uçak", "ship": "gemi", "bicycle": "bisiklet"}
+RELATIVE = {
+    "brother": "erkek kardeş", "sister": "kız kardeş", "mother": "anne", "father": "baba", "uncle": "amca",
+    "aunt": "teyze", "grandmother": "büyükanne", "grandfather": "büyükbaba",
+}  # fmt: skip
+SKY = {
+    "rain": "yağmur yağacak", "snow": "kar yağacak", "sun": "hava güneşli olacak", "wind": "hava rüzgârlı olacak",
+    "fog": "hava sisli olacak", "clouds": "hava bulutlu olacak", "cold": "hava soğuk olacak",
+    "warmth": "hava sıcak olacak",
+}  # fmt: skip
+DAY_PART = {"morning": "sabah", "noon": "öğlen", "afternoon": "öğleden sonra", "evening": "akşam", "night": "gece"}
 
 
-def clock(city: str, time: tuple[int, int]) -> list[str]:
-    """Return sentences on the time in a city."""
-    here, now, is_it = f"{add(CITY[city], 'DA')} saat", clock_time(time), clock_time(time, question=True)
-    return [
-        f"{here} şimdi {now}.",
-        f"{here} artık {now}.",
-        f"{here} gerçekten {is_it}?",
-        f"sanırım {here} daha {now}.",
-        f"{here} şimdi {now} diyorlar.",
-        f"{here} artık {is_it}, biliyor musunuz?",
-    ]
+def harmony(text: str) -> tuple[str, str]:
+    """Return the vowels that A and I become after this text: (a or e, one of ı i u ü)."""
+    last = next(letter for letter in reversed(text.lower()) if letter in BACK + FRONT)
+    front = last in FRONT or text.split()[-1] in FRONT_IN_SPITE_OF_ITS_VOWEL
+    return ("e" if front else "a"), {(0, 0): "ı", (1, 0): "i", (0, 1): "u", (1, 1): "ü"}[front, last in "ouöü"]
 
 
-def calendar(weekday: int, day: int, month: int) -> list[str]:
-    """Return sentences on the date, and on the day when something begins."""
-    when = f"{date(day, month)} {words.weekday(weekday, 'tr')}"
-    return [
-        f"bugün {when}.",
-        f"konser {when} günü.",
-        f"yarın gerçekten {ask(when)}?",
-        f"tatilimiz {when} günü başlıyor.",
-        f"duyduğuma göre konser {when} günü.",
-        f"tatilimiz {ask(f'{when} günü')} başlıyor, biliyor musunuz?",
-    ]
+def add(word: str, suffix: str) -> str:
+    """A noun with a suffix: kitap and (y)I give kitabı; Paris and DA give Paris'te, for names take an apostrophe."""
+    if suffix.startswith("("):
+        consonant, after_vowel = suffix[1] not in "AI", word[-1].lower() in BACK + FRONT
+        suffix = suffix[1] + suffix[3:] if consonant == after_vowel else suffix[3:]
+    last, tail = word.split()[-1], ""
+    proper = last[0].isupper()
+    softened = word[: -len(last)] + SOFTENED.get(last, last) if suffix[0] in "AI" else word
+    for letter in suffix:
+        a, i = harmony(tail if set(tail) & set(BACK + FRONT) else word)
+        tail += {"A": a, "I": i, "D": "t" if (word + tail)[-1] in HARD else "d"}.get(letter, letter)
+    return f"{word}'{tail}" if proper else softened + tail
 
 
-def price(thing: str, colour: str, euros: int) -> list[str]:
-    """Return sentences on the price of a thing."""
-    it, much = f"{COLOUR[colour]} {THING[thing]}", f"{count(euros)} avro"
-    return [
-        f"{it} {much}.",
-        f"{add(much, '(y)A')} {add(it, '(y)I')} alabilirsiniz.",
-        f"{it} gerçekten {ask(much)}?",
-        f"{it} için {much} ödedim.",
-        f"{it} {much} diyorlar.",
-        f"{add(it, '(y)I')} {add(much, '(y)A')} alabilir misiniz?",
-    ]
+def ask(text: str) -> str:
+    """The question particle after what is asked about: üç mü, altı mı."""
+    return f"{text} m{harmony(text)[1]}"
 
 
-def weather(city: str, weekday: int, sky: str) -> list[str]:
-    """Return sentences on the weather of a weekday."""
-    it = f"{on_weekday(weekday)} {add(CITY[city], 'DA')} {SKY[sky]}"
-    return [
-        f"{it}.",
-        f"belki {it}.",
-        f"{ask(it)}?",
-        f"{it} diyorlar.",
-        f"sanırım {it}.",
-        f"maalesef {it}.",
-    ]
+def count(value: int) -> str:
+    """Bir, iki, ..., yirmi bir; nouns stay singular after it."""
+    return words.number(value, "tr")
 
 
-def departure(city: str, time: tuple[int, int], platform: int) -> list[str]:
-    """Return sentences on the time and platform of a train."""
-    train, then, track = f"{CITY[city]} treni", at_time(time), f"{count(platform)} numaralı perondan"
-    one = f"{add(CITY[city], '(y)A')} bir tren"
-    return [
-        f"{train} {then} {track} kalkıyor.",
-        f"{then} {track} {one} kalkıyor.",
-        f"{train} {then} {ask(track)} kalkıyor?",
-        f"maalesef {train} {then} {track} kalkıyor.",
-        f"sanırım {train} {then} {track} kalkıyor.",
-        f"{track} {then} {one} kalkıyor.",
-    ]
+def clock_time(time: tuple[int, int], question: bool = False) -> str:
+    """Saat üç, saat üçü çeyrek geçiyor, saat üç buçuk, saat dörde çeyrek var; as a question: saat üç mü, ..."""
+    hour, minute = time
+    now, following = count(hour), count(hour % 12 + 1)
+    quarter = ask("çeyrek") if question else "çeyrek"
+    return {
+        0: ask(now) if question else now,
+        15: f"{add(now, '(y)I')} {quarter} geçiyor",
+        30: ask(f"{now} buçuk") if question else f"{now} buçuk",
+        45: f"{add(following, '(y)A')} {quarter} var",
+    }[minute]
 
 
-def distance(city: str, other: str, kilometres: int) -> list[str]:
-    """Return sentences on the distance between two cities."""
-    here, away, far = CITY[city], add(CITY[other], "DAn"), f"{count(kilometres)} kilometre"
-    way = f"{add(here, 'DAn')} {add(CITY[other], '(y)A')}"
-    return [
-        f"{here}, {away} {far} uzakta.",
-        f"{way} {far} var.",
-        f"{here} gerçekten {away} {far} {ask('uzakta')}?",
-        f"duyduğuma göre {here}, {away} {far} uzakta.",
-        f"{way} {ask(far)} var, biliyor musunuz?",
-        f"tabii ki {way} {far} var.",
-    ]
+def at_time(time: tuple[int, int]) -> str:
+    """Saat üçte, saat üçü çeyrek geçe, saat üç buçukta, saat dörde çeyrek kala."""
+    hour, minute = time
+    now, following = count(hour), count(hour % 12 + 1)
+    return "saat " + {
+        0: add(now, "DA"),
+        15: f"{add(now, '(y)I')} çeyrek geçe",
+        30: f"{now} buçukta",
+        45: f"{add(following, '(y)A')} çeyrek kala",
+    }[minute]  # fmt: skip
 
 
-def duration(city: str, vehicle: str, hours: int) -> list[str]:
-    """Return sentences on the duration of a journey."""
-    there, by, long = add(CITY[city], "(y)A"), add(VEHICLE[vehicle], "(y)lA"), f"{count(hours)} saat"
-    return [
-        f"{there} yolculuk {by} {long} sürüyor.",
-        f"{by} {add(long, 'DA')} {there} varırsınız.",
-        f"{there} yolculuk {by} {ask(long)} sürüyor?",
-        f"tabii ki {there} yolculuk {by} {long} sürüyor.",
-        f"duyduğuma göre {there} yolculuk {by} {long} sürüyor.",
-        f"belki {by} {add(long, 'DA')} {there} varırsınız.",
-    ]
+def on_weekday(weekday: int) -> str:
+    """Pazartesi günü: small letters where there is no date."""
+    return f"{words.weekday(weekday, 'tr').lower()} günü"
 
 
-def opening(shop: str, weekday: int, time: tuple[int, int]) -> list[str]:
-    """Return sentences on the opening hours of a shop."""
-    it, when, then = SHOP[shop], on_weekday(weekday), at_time(time)
-    return [
-        f"{when} {it} {then} açılıyor.",
-        f"{it} {when} {then} kapanıyor.",
-        f"{it} {when} {ask(then)} açılıyor?",
-        f"{it} {when} {ask(then)} kapanıyor, biliyor musunuz?",
-        f"duyduğuma göre {it} {when} {then} açılıyor.",
-        f"maalesef {it} {when} {then} kapanıyor.",
-    ]
+def date(day: int, month: int) -> str:
+    """Üç Mayıs."""
+    return f"{count(day)} {words.month(month, 'tr')}"
 
 
-def meeting(person: str, weekday: int, time: tuple[int, int]) -> list[str]:
-    """Return sentences on the time of a meeting."""
-    who, when = words.name(person), f"{on_weekday(weekday)} {at_time(time)}"
-    return [
-        f"{who} ile {when} buluşuyoruz.",
-        f"{when} {who} ile randevum var.",
-        f"{who} ile {when} buluşabilir miyiz?",
-        f"{who} {when} ofise geliyor.",
-        f"belki {who} {when} ofise gelir.",
-        f"sanırım {who} ile {when} buluşuyoruz.",
-    ]
+class Word(str):
+    """A word that takes a suffix and the question particle: {city:DA} is "Paris'te", {city:DA?} "Paris'te mi"."""
+
+    def __format__(self, suffix: str) -> str:
+        plain = suffix.removesuffix("?")
+        word = add(str(self), plain) if plain else str(self)
+        return word if plain == suffix else ask(word)
 
 
-def age(person: str, month: int, years: int) -> list[str]:
-    """Return sentences on somebody's age."""
-    who, when, old = words.name(person), add(words.month(month, "tr").lower(), "DA"), f"{count(years)} yaşına"
-    return [
-        f"{who} {when} {old} girecek.",
-        f"{when} {who} {old} girecek.",
-        f"{who} {when} gerçekten {ask(old)} girecek?",
-        f"sanırım {who} {when} {old} girecek.",
-        f"{who} {when} {old} girecek diyorlar.",
-        f"tabii ki {who} {when} {old} girecek.",
-    ]
-
-
-def birthday(person: str, day: int, month: int) -> list[str]:
-    """Return sentences on the date of somebody's birth."""
-    who, his, when = words.name(person), add(words.name(person), "(n)In"), add(date(day, month), "DA")
-    return [
-        f"{his} doğum günü {when}.",
-        f"{who} {when} doğdu.",
-        f"{his} doğum günü {ask(when)}?",
-        f"{when} {his} doğum gününü kutluyoruz.",
-        f"{who} {ask(when)} doğdu, biliyor musunuz?",
-        f"duyduğuma göre {his} doğum günü {when}.",
-    ]
-
-
-def telephone(person: str, first: int, second: int, third: int) -> list[str]:
-    """Return sentences on somebody's telephone number."""
-    who, digits = words.name(person), f"{count(first)} {count(second)} {count(third)}"
-    his, him = add(who, "(n)In"), add(who, "(y)I")
-    return [
-        f"{his} numarası {digits}.",
-        f"lütfen {him} {digits} numarasından arayın.",
-        f"{his} numarası gerçekten {ask(digits)}?",
-        f"{his} oda numarası {digits}.",
-        f"sanırım {his} numarası {digits}.",
-        f"{him} {digits} numarasından arayabilirsiniz.",
-    ]
-
-
-def temperature(city: str, part: str, degrees: int) -> list[str]:
-    """Return sentences on the temperature."""
-    here, when, warm = add(CITY[city], "DA"), DAY_PART[part], f"{count(degrees)} derece"
-    return [
-        f"{when} {here} hava {warm}.",
-        f"{here} sıcaklık {when} {warm}.",
-        f"{here} hava {when} gerçekten {ask(warm)}?",
-        f"{when} {here} hava {warm} diyorlar.",
-        f"tabii ki {when} {here} hava {warm}.",
-        f"{here} sıcaklık {when} {ask(warm)}?",
-    ]
-
-
-def recipe(dish: str, ingredient: str, grams: int) -> list[str]:
-    """Return sentences on the ingredients of a dish."""
-    it, what, much = DISH[dish], INGREDIENT[ingredient], f"{count(grams)} gram"
+WORDS: dict[str, Callable[[Any], str]] = {
+    "animal": ANIMAL.__getitem__,
+    "city": CITY.__getitem__,
+    "colour": COLOUR.__getitem__,
+    "dish": DISH.__getitem__,
+    "food": FOOD.__getitem__,
+    "ingredient": INGREDIENT.__getitem__,
+    "part": DAY_PART.__getitem__,
+    "place": PLACE.__getitem__,
+    "quality": QUALITY.__getitem__,
+    "relative": RELATIVE.__getitem__,
+    "shop": SHOP.__getitem__,
+    "sky": SKY.__getitem__,
+    "thing": THING.__getitem__,
+    "time": clock_time,
+    "vehicle": VEHICLE.__getitem__,
+    "weekday": on_weekday,
+}
+PARTS: dict[str, Callable[..., dict[str, str]]] = {
+    "clock": lambda city, time: {"is_it": clock_time(time, question=True)},
+    "calendar": lambda weekday, day, month: {"date": date(day, month), "weekday": words.weekday(weekday, "tr")},
+    "departure": lambda city, time, platform: {"then": at_time(time)},
+    "opening": lambda shop, weekday, time: {"then": at_time(time)},
+    "meeting": lambda person, weekday, time: {"then": at_time(time)},
+    "age": lambda person, month, years: {"month": words.month(month, "tr").lower()},
+    "birthday": lambda person, day, month: {"date": date(day, month)},
     # tereyağı ends in a possessive suffix, after which the dative takes n
-    needed = f"{much} {add(what, '(n)A' if what == 'tereyağı' else '(y)A')}"
-    return [
-        f"{it} için {needed} ihtiyacımız var.",
-        f"sonra {add(it, '(y)A')} {much} {what} ekleyin.",
-        f"{it} için {ask(needed)} ihtiyacımız var?",
-        f"{add(it, 'DA')} {much} {what} var.",
-        f"sanırım {it} için {needed} ihtiyacımız var.",
-        f"{add(it, 'DA')} gerçekten {much} {ask(what)} var?",
-    ]
-
-
-def floor(person: str, city: str, floor: int) -> list[str]:
-    """Return sentences on somebody's address."""
-    who, here, where = words.name(person), add(CITY[city], "DA"), f"{words.ordinal(floor, 'tr')} katta"
-    flat = f"{add(who, '(n)In')} {here}ki dairesi"
-    return [
-        f"{who} {here} {where} oturuyor.",
-        f"{flat} {where}.",
-        f"{who} {here} {ask(where)} oturuyor?",
-        f"{who} {here} {where} bir oda kiraladı.",
-        f"{who} {here} {where} oturuyor diyorlar.",
-        f"belki {flat} {where}dır.",
-    ]
-
-
-def animals(animal: str, place: str, number: int) -> list[str]:
-    """Return sentences on a number of animals."""
-    many, where = f"{count(number)} {ANIMAL[animal]}", add(PLACE[place], "DA")
-    return [
-        f"{where} {many} var.",
-        f"dün {where} {many} gördüm.",
-        f"{where} gerçekten {ask(many)} var?",
-        f"komşumuzun {where} {add(many, '(s)I')} var.",
-        f"belki {where} {many} vardır.",
-        f"{where}ki {add(many, '(y)I')} gördünüz mü?",
-    ]
-
-
-def comparison(animal: str, other: str, quality: str) -> list[str]:
-    """Return sentences that compare two animals."""
-    it, that, like = ANIMAL[animal], ANIMAL[other], QUALITY[quality]
-    return [
-        f"{it} {add(that, 'DAn')} daha {like}.",
-        f"sanırım {it} {add(that, 'DAn')} daha {like}.",
-        f"{it} gerçekten {add(that, 'DAn')} daha {ask(like)}?",
-        f"{it} {that} kadar {like}.",
-        f"tabii ki {it} {add(that, 'DAn')} daha {like}.",
-        f"{it} {that} kadar {like} diyorlar.",
-    ]
-
-
-def lost(thing: str, colour: str, shop: str) -> list[str]:
-    """Return sentences on a thing that was lost or found."""
-    it, where = f"{COLOUR[colour]} {THING[thing]}", add(SHOP[shop], "DA")
-    mine = add(it, "(I)mI")
-    return [
-        f"{mine} {where} kaybettim.",
-        f"dün {where} {COLOUR[colour]} bir {THING[thing]} buldum.",
-        f"{mine} {where} gördünüz mü?",
-        f"{it} hâlâ {where}.",
-        f"maalesef {mine} {where} kaybettim.",
-        f"{it} hâlâ {ask(where)}, biliyor musunuz?",
-    ]
-
-
-def gift(person: str, relative: str, thing: str, colour: str) -> list[str]:
-    """Return sentences on a gift."""
-    who, whom, it = words.name(person), add(RELATIVE[relative], "(s)InA"), f"{COLOUR[colour]} bir {THING[thing]}"
-    return [
-        f"{who} {whom} {it} aldı.",
-        f"{who} {whom} {it} hediye etmek istiyor.",
-        f"{who} {whom} {ask(it)} aldı?",
-        f"duyduğuma göre {who} {whom} {it} almış.",
-        f"belki {who} {whom} {it} hediye etmek ister.",
-        f"tabii ki {who} {whom} {it} aldı.",
-    ]
-
-
-def order(food: str, number: int, other: str, more: int) -> list[str]:
-    """Return sentences on an order of food."""
-    meal = f"{count(number)} {FOOD[food]} ve {count(more)} {FOOD[other]}"
-    return [
-        f"{meal} istiyoruz, lütfen.",
-        f"lütfen bize {meal} getirin.",
-        f"bize {meal} getirebilir misiniz?",
-        f"dün {meal} sipariş ettik.",
-        f"{meal} sipariş ettiniz mi?",
-        f"sanırım {meal} sipariş ettik.",
-    ]
+    "recipe": lambda dish, ingredient, grams: {
+        "needed": add(INGREDIENT[ingredient], "(n)A" if ingredient == "butter" else "(y)A")
+    },
+}

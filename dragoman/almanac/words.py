@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from functools import cache
+from typing import Any
 
 from dragoman.shared.errors import DataError
 
@@ -26,25 +27,19 @@ def name(person: str) -> str:
 
 
 @cache
-def number(value: int, language: str) -> str:
-    """A cardinal number in words as it is counted: one, eins, un, bir."""
+def number(value: int, language: str, kind: str = "cardinal") -> str:
+    """A number in words as it is counted: one, eins, un, bir."""
     try:
         from num2words import num2words
     except ImportError as error:
         raise DataError(f"the package num2words is not installed; {ADVICE}") from error
-    words = str(num2words(value, lang=language))
+    words = str(num2words(value, lang=language, to=kind))
     return " ".join(_TURKISH_PARTS.findall(words)) if language == "tr" else words
 
 
-@cache
 def ordinal(value: int, language: str) -> str:
     """An ordinal number in words: third, dritte, troisième, üçüncü."""
-    try:
-        from num2words import num2words
-    except ImportError as error:
-        raise DataError(f"the package num2words is not installed; {ADVICE}") from error
-    words = str(num2words(value, lang=language, to="ordinal"))
-    return " ".join(_TURKISH_PARTS.findall(words)) if language == "tr" else words
+    return number(value, language, "ordinal")
 
 
 @cache
@@ -62,20 +57,19 @@ def weekday(value: int, language: str) -> str:
 @cache
 def date(month: int, day: int, language: str) -> str:
     """Day and month in CLDR's order: May 3, 3. Mai, 3 mai."""
+    return str(_babel().dates.format_skeleton("MMMMd", datetime.date(2020, month, day), locale=language))
+
+
+def _locale(language: str) -> Any:
+    return _babel().Locale.parse(language)
+
+
+def _babel() -> Any:
     try:
         import babel.dates
     except ImportError as error:
         raise DataError(f"the package Babel is not installed; {ADVICE}") from error
-    text = babel.dates.format_skeleton("MMMMd", datetime.date(2020, month, day), locale=language)
-    return str(text)
-
-
-def _locale(language: str):  # type: ignore[no-untyped-def]
-    try:
-        from babel import Locale
-    except ImportError as error:
-        raise DataError(f"the package Babel is not installed; {ADVICE}") from error
-    return Locale.parse(language)
+    return babel
 
 
 def capitalised(text: str, language: str) -> str:

@@ -1,15 +1,15 @@
 """The two worlds of Almanac: what is drawn for a split, and how a language says it.
 
-World 1 (frames.py, english.py, ...) has small even classes and six templates with one translation each. World 2
+World 1 (frames.py, templates/) has small even classes and six templates with one translation each. World 2
 (meanings.py, grammars/) has skewed and correlated meanings and three phrasings of each, drawn for every language apart.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from dragoman.almanac import frames, sentences
 from dragoman.almanac.frames import fraction
@@ -21,43 +21,6 @@ MOST_REJECTIONS = 20_000
 SEEN_PHRASINGS = (0, 1)
 NEW_PHRASINGS = (2,)
 ALL_PHRASINGS = tuple(range(PHRASINGS))
-
-
-class World(Protocol):
-    """The interface of a world, as the writers of speech use it."""
-
-    number: int
-    languages: tuple[str, ...]
-    splits: tuple[str, ...]
-
-    def draw(self, split: str, size: int, generator: random.Random) -> list[Any]:
-        """Sayings of a split, all different; the first do not depend on `size`."""
-
-    def sentence(self, saying: Any, language: str) -> str:
-        """Return the sentence that is said in a language."""
-
-    def references(self, saying: Any, language: str) -> list[str]:
-        """Further sentences that say the same."""
-
-
-class FirstWorld:
-    """Even classes, six templates, one translation."""
-
-    number: int = 1
-    languages: tuple[str, ...] = tuple(sentences.GRAMMARS)
-    splits: tuple[str, ...] = frames.SPLITS
-
-    def draw(self, split: str, size: int, generator: random.Random) -> list[frames.Saying]:
-        """Sayings of a split, all different; the first do not depend on `size`."""
-        return frames.draw(split, size, generator)
-
-    def sentence(self, saying: frames.Saying, language: str) -> str:
-        """Return the sentence that is said in a language."""
-        return sentences.sentence(saying, language)
-
-    def references(self, saying: frames.Saying, language: str) -> list[str]:
-        """None: a translation is a function of its source."""
-        return []
 
 
 @dataclass(frozen=True)
@@ -129,24 +92,36 @@ def draw(
     return sayings
 
 
-class SecondWorld:
-    """Skewed and correlated meanings, three phrasings of each."""
+@dataclass(frozen=True)
+class World:
+    """A world, as the writers of speech use it.
 
-    number: int = 2
-    languages: tuple[str, ...] = LANGUAGES
-    splits: tuple[str, ...] = ("train", "dev", "tst-COMMON", "tst-HE", "tst-voices", "tst-phrases")
+    Attributes:
+        number: its number.
+        languages: that have a grammar.
+        splits: of speech.
+        draw: returns sayings of a split, as many as asked for; the first do not depend on that.
+        sentence: the sentence by which a saying is said in a language.
+        references: further sentences of that language that say the same.
+    """
 
-    def draw(self, split: str, size: int, generator: random.Random) -> list[Saying]:
-        """Sayings of a spoken split; the first do not depend on `size`."""
-        return draw(KINDS[split], size, generator)
-
-    def sentence(self, saying: Saying, language: str) -> str:
-        """Return the sentence that is said in a language."""
-        return saying.sentence(language)
-
-    def references(self, saying: Saying, language: str) -> list[str]:
-        """All other phrasings."""
-        return saying.references(language)
+    number: int
+    languages: tuple[str, ...]
+    splits: tuple[str, ...]
+    draw: Callable[[str, int, random.Random], Sequence[Any]]
+    sentence: Callable[[Any, str], str]
+    references: Callable[[Any, str], list[str]]
 
 
-WORLDS: dict[int, World] = {1: FirstWorld(), 2: SecondWorld()}
+#: The first has small even classes and one translation of each template; the second three phrasings of each meaning.
+WORLDS = {
+    1: World(1, tuple(sentences.GRAMMARS), frames.SPLITS, frames.draw, sentences.sentence, lambda saying, language: []),
+    2: World(
+        2,
+        LANGUAGES,
+        ("train", "dev", "tst-COMMON", "tst-HE", "tst-voices", "tst-phrases"),
+        lambda split, size, generator: draw(KINDS[split], size, generator),
+        Saying.sentence,
+        Saying.references,
+    ),
+}

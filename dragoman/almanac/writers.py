@@ -19,6 +19,7 @@ from dragoman.almanac.frames import draw, randomness
 from dragoman.almanac.sentences import sentence
 from dragoman.almanac.studio import Recording, spans
 from dragoman.almanac.worlds import World
+from dragoman.shared.machine.files import replaced_file
 
 TALK = (20, 40)  # utterances in a talk
 FIRST_TALK = {
@@ -67,10 +68,8 @@ class Writer(Protocol):
 
 def write_lines(path: Path, lines: list[str]) -> None:
     """Write a text file at once, or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    os.replace(temporary, path)
+    with replaced_file(path) as temporary:
+        temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def write_references(file: Path, references: list[list[str]]) -> None:
@@ -237,44 +236,41 @@ class CovostWriter:
             write_lines(self._folder(source) / f"covost_v2.{source}_{target}.tsv", rows)
 
 
-class MosesWriter:
+class TextWriter:
+    """A layout without sound."""
+
+    def __init__(self, *, settings: Settings) -> None:
+        self.settings = settings
+
+    def recordings(self) -> Iterator[Recording]:
+        """None: it is text."""
+        return iter(())
+
+
+class MosesWriter(TextWriter):
     """World 1. ROOT/text/{train,dev,test}.<language>: line n of every language says the same.
 
     `text` is the size of train; dev and test are as large as dev and tst-COMMON, and are drawn like them.
     """
 
-    def __init__(self, *, settings: Settings) -> None:
-        sizes = settings.sizes
-        self.settings = settings
-        self.splits = {
-            "train": ("train", sizes["text"]), "dev": ("dev", sizes["dev"]), "test": ("tst-COMMON", sizes["tst-COMMON"])
-        }  # fmt: skip
-
-    def recordings(self) -> Iterator[Recording]:
-        """None: it is text."""
-        return iter(())
-
     def finish(self) -> None:
         """Write every split in every language."""
-        for split, (like, size) in self.splits.items():
-            sayings = draw(like, size, randomness(self.settings.seed, "text", split))
+        for split, like, size in (
+            ("train", "train", "text"),
+            ("dev", "dev", "dev"),
+            ("test", "tst-COMMON", "tst-COMMON"),
+        ):
+            sayings = draw(like, self.settings.sizes[size], randomness(self.settings.seed, "text", split))
             for language in self.settings.languages:
                 texts = [sentence(saying, language) for saying in sayings]
                 write_lines(self.settings.root / "text" / f"{split}.{language}", texts)
 
 
-class MonolingualWriter:
+class MonolingualWriter(TextWriter):
     """World 1. ROOT/monolingual/{train,dev}.<language>: texts of each language that do not translate those of another.
 
     `text` is the size of train; dev is as large as dev, and drawn like it.
     """
-
-    def __init__(self, *, settings: Settings) -> None:
-        self.settings = settings
-
-    def recordings(self) -> Iterator[Recording]:
-        """None: it is text."""
-        return iter(())
 
     def finish(self) -> None:
         """Write every split in every language."""

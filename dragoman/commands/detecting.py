@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from dragoman.commands.endings import warn
+from dragoman.commands.input_files import first_of
 from dragoman.shared.errors import DataError, UsageError, plural, shortened
 from dragoman.shared.evaluation.off_target import CERTAIN, label, language_identifier
 from dragoman.shared.systems.inputs import chosen_language
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 AUTO = "auto"
 #: The least probability of a language that is believed, as faster-whisper's ``language_detection_threshold``.
 LEAST = 0.5
-_SHOWN = 10  # lines that a warning names
 _HINT = f"give --from CODE, or --from {AUTO}:CODE for such lines"
 Output = TypeVar("Output")
 
@@ -87,9 +87,8 @@ class Detection:
                 unknown.append(number)
             codes.append(code or self.fallback or "")
         if unknown:
-            more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
-            shown = ", ".join(map(str, unknown[:_SHOWN]))
-            warn(f"{plural(len(unknown), 'line')} in an unknown language, taken for {self.fallback}: {shown}{more}")
+            lines = plural(len(unknown), "line")
+            warn(f"{lines} in an unknown language, taken for {self.fallback}: {first_of(unknown)}")
         return codes
 
     def language(self, text: str, place: str, hint: str) -> tuple[str | None, float]:

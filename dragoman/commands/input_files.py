@@ -105,11 +105,15 @@ def output_places(out: Path, names: Sequence[str], endings: Collection[str]) -> 
     return [out]
 
 
+def first_of(names: Sequence[object]) -> str:
+    """Return names for a message: of many the first ten, and how many more there are."""
+    return ", ".join(map(str, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
 def report_cut(names: list[str]) -> None:
     """Print which outputs have all the tokens that the search allows: their ends are missing."""
     if names:
-        shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-        warn(f"cut off at the maximum length (see --maximum-length-extra): {shown}")
+        warn(f"cut off at the maximum length (see --maximum-length-extra): {first_of(names)}")
 
 
 def report_unreadable(errors: Iterable[DataError]) -> None:

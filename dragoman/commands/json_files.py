@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.commands.input_files import read_text
+from dragoman.commands.input_files import first_of, read_text
 from dragoman.commands.marked_text import MarkedSentence, MarkedText, Work, whole_work
 from dragoman.commands.placeholder_marks import CASES, marks_of
 from dragoman.shared.errors import DataError
@@ -81,9 +81,9 @@ class JsonFile:
         again = [value.path for value in self._values if any(one.in_parts for one in value.sentences)]
         cases = [value.path for value in self._values if value.has_cases]
         if again:
-            self.remarks.append(f"placeholders were lost, so translated in parts around them: {_listed(again)}")
+            self.remarks.append(f"placeholders were lost, so translated in parts around them: {first_of(again)}")
         if cases:
-            self.remarks.append(f"the cases of a plural or select are not translated: {_listed(cases)}")
+            self.remarks.append(f"the cases of a plural or select are not translated: {first_of(cases)}")
         parts, begin = [], 0
         for value in self._values:
             made = "\n".join(line.written(language) for line in value.lines)
@@ -124,7 +124,3 @@ def _called(path: list[str | int]) -> str:
         for part in path
     ]
     return "".join(parts).removeprefix(".") or "the whole"
-
-
-def _listed(paths: list[str]) -> str:
-    return ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")

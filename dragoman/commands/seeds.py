@@ -16,7 +16,7 @@ import numpy as np
 
 from dragoman.commands.data_seen import data_seen, learning_parameters, training_minutes
 from dragoman.commands.diff import differing_keys, render_keys
-from dragoman.commands.runs import Tested, check_same_test, common_metrics, tests_of
+from dragoman.commands.tested import Tested, check_same_test, common_metrics, tests_of
 from dragoman.reporting import directions
 from dragoman.reporting.collecting import collect
 from dragoman.reporting.significance import (
@@ -381,19 +381,11 @@ def _compare(arms: Sequence[Arm], tests: Sequence[Mapping[str, Mapping[int, Test
         counts, others = ({seed: t.count(scorer) for seed, t in by_split.items()} for by_split in (mine, theirs))
         paired = [seed for seed in mine if seed in theirs]
         table = [["metric", "difference", "95 % from", "to", "p", *(f"p seed {s}" for s in paired), "A is"]]
-        for i, metric in enumerate(metrics):
+        for i in range(len(metrics)):
             result = compare_seeds([c[i] for c in counts.values()], [c[i] for c in others.values()])
             single = {seed: paired_bootstrap(counts[seed][i], others[seed][i])[0] for seed in paired}
             table.append(_line(result, single.values()))
-            yield {
-                **_common(arms[0], first),
-                **_row(result),
-                "kind": "comparison",
-                **arms[1].named("against"),
-                "metric": metric,
-                "seeds": list(mine),
-                "against_seeds": list(theirs),
-            }
+            yield _common(arms[0], first) | _row(result, "comparison", arms[1], mine, theirs)
         print(f"\nA against B on {split}, {len(first.outputs.ids)} lines\n{aligned(table)}")
     yield from _compare_means(arms, tests, shared)
     print(
@@ -418,19 +410,11 @@ def _compare_means(
         common["lines"] = sum(len(test.outputs.ids) for test in first)
         del common["corpus"]  # that of the first direction
         lines = [["metric", "difference", "95 % from", "to", "p", "A is"]]
-        for i, metric in enumerate(metrics):
+        for i in range(len(metrics)):
             mine, theirs = ([[seed[i] for seed in seeds] for seeds in arm] for arm in counted)
             result = compare_means(mine, theirs)
             lines.append(_line(result, []))
-            yield {
-                **common,
-                **_row(result),
-                "kind": MEANS,
-                **arms[1].named("against"),
-                "metric": metric,
-                "seeds": list(sets[0][0]),
-                "against_seeds": list(sets[1][0]),
-            }
+            yield common | _row(result, MEANS, arms[1], sets[0][0], sets[1][0])
         print(f"\nA against B on {name}, mean of {len(group)} directions\n{aligned(lines)}")
 
 
@@ -439,11 +423,19 @@ def _line(result: SeedComparison, single: Iterable[float]) -> list[str]:
     return [result.metric, *numbers, *(f"{p:.4f}" for p in single), result.verdict]
 
 
-def _row(result: SeedComparison) -> dict[str, Any]:
+def _row(
+    result: SeedComparison, kind: str, against: Arm, seeds: Iterable[int], other_seeds: Iterable[int]
+) -> dict[str, Any]:
+    """Return what is kept of a comparison with another arm."""
     return {
         "value": round(result.difference, 2),
         "signature": f"hierarchical|bs:{SAMPLES}|seed:{SEED}",
         "low": round(result.low, 2),
         "high": round(result.high, 2),
         "p": round(result.p, 4),
+        "kind": kind,
+        **against.named("against"),
+        "metric": result.metric,
+        "seeds": list(seeds),
+        "against_seeds": list(other_seeds),
     }

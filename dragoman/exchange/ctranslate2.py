@@ -25,12 +25,13 @@ from torch import Tensor, nn
 
 from dragoman.exchange.huggingface.hf_like import export_like
 from dragoman.exchange.huggingface.hf_reading import CONFIG, Config
+from dragoman.exchange.huggingface.hf_writing import check_free
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.generator import Hypothesis
 from dragoman.shared.machine.extras import require
-from dragoman.shared.machine.files import is_empty, replaced_folder
+from dragoman.shared.machine.files import replaced_folder
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.heads import OutputProjection, TiedProjection
 from dragoman.shared.nn.layer import Layer
@@ -121,8 +122,7 @@ def export_whisper(model: str | Path, original: str | Path, out: str | Path, *, 
 def _checked(out: Path, quantization: str) -> Path:
     if quantization not in QUANTIZATIONS:
         raise UsageError(f"quantization must be one of {', '.join(QUANTIZATIONS)}, not {quantization!r}")
-    if out.exists() and not (out / WEIGHTS).is_file() and not (out.is_dir() and is_empty(out)):
-        raise DataError(f"{out}: holds something other than a CTranslate2 model, which would be lost")
+    check_free(out, WEIGHTS, "a CTranslate2 model")
     return out
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -97,6 +97,40 @@ FAIRSEQ = [
     *_DROPOUTS.split(), *_SHARES.split(), "conv_pos", "conv_pos_groups", "decoder_attention_heads",
     "encoder_attention_heads", "latent_groups", "mask_channel_length", "mask_length",
 ]  # fmt: skip
+
+
+class ForeignSettings:
+    """Settings by name; None counts as not set.
+
+    Attributes:
+        path: of their file, for messages.
+        values: as they stand there.
+    """
+
+    path: str | Path
+    values: dict[str, Any]
+    #: Between name and value in messages.
+    sign: ClassVar[str] = " = "
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a setting."""
+        value = self.values.get(name)
+        return default if value is None else value
+
+    def refuse(self, elsewhere: Mapping[str, tuple[Any, ...]], *, told: bool = False) -> None:
+        """Refuse settings that change what is computed in ways that there is no place for here.
+
+        Args:
+            elsewhere: by setting, the values that change nothing, the first of them where it is not set.
+            told: the message names that one.
+
+        Raises:
+            DataError: naming file, setting and value.
+        """
+        for name, harmless in elsewhere.items():
+            if (value := self.get(name, harmless[0])) not in harmless:
+                only = f", only {harmless[0]!r}" if told else ""
+                raise DataError(f"{self.path}: {name}{self.sign}{shown(value)} has no counterpart here{only}")
 
 
 def check_settings(values: Mapping[str, Any], path: str | Path, names: Iterable[str] = tuple(_CHECKS)) -> None:

@@ -1,15 +1,17 @@
-"""Models that other people's settings describe, compared with their weights before they take memory."""
+"""Models that other people's settings describe: compared with their weights before they take memory, and built."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
 from dragoman.shared.errors import DataError, UsageError, one_line
 from dragoman.shared.machine.memory import refuse_over
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import OutputProjection, TiedProjection
 from dragoman.shared.nn.weights import described_by, size_of
 
 #: Parameters that a model may have beyond a small multiple of its weights.
@@ -53,3 +55,10 @@ def check_rows(rows: int, tensors: Mapping[str, Tensor], path: Path) -> None:
     longest = max((len(tensor) for tensor in tensors.values() if tensor.dim()), default=0)
     if rows > longest:
         raise DataError(f"{path}: vocab_size is {rows}, but no tensor of the weights has more than {longest} rows")
+
+
+def projection_of(embedding: TextEmbedding, *, tied: Any, **bias: bool) -> TiedProjection | OutputProjection:
+    """Build the map to the symbols of an embedding: by its own matrix, or by another one."""
+    if tied:
+        return TiedProjection(embedding=embedding, **bias)
+    return OutputProjection(width=embedding.width, vocabulary=embedding.vocabulary, **bias)

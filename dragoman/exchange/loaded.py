@@ -76,6 +76,15 @@ def _others(names: Sequence[str] | Mapping[str, str], allow: Sequence[str]) -> l
     return [name for name in names if not any(name == one or name.startswith(one) for one in allow)]
 
 
+def without_copies(tensors: Mapping[str, Tensor], owners: Mapping[str, str]) -> dict[str, Tensor]:
+    """Return tensors without copies of shared ones, by the names of copies; one that differs stays, as unexpected."""
+    return {
+        name: tensor
+        for name, tensor in tensors.items()
+        if (owner := owners.get(name, name)) == name or owner not in tensors or not torch.equal(tensor, tensors[owner])
+    }
+
+
 def load_renamed(module: nn.Module, tensors: Mapping[str, Tensor], names: Names, source: str) -> LoadReport:
     """Fill a module with tensors that have other names elsewhere.
 

@@ -168,22 +168,7 @@ def compare_seeds(systems: Sequence[Counts], baselines: Sequence[Counts], *, sam
     Raises:
         DataError: if the counts are not of one metric and one number of sentences.
     """
-    _check([*systems, *baselines])
-    scores = bootstrap([*systems, *baselines], samples=samples)
-    rng = np.random.default_rng([SEED, 1])  # apart from the sentences
-    differences = _mean_of_drawn(scores[: len(systems)], rng) - _mean_of_drawn(scores[len(systems) :], rng)
-    values, others = [c.score for c in systems], [c.score for c in baselines]
-    low, high = interval(differences)
-    return SeedComparison(
-        metric=systems[0].metric,
-        signature=systems[0].signature,
-        values=values,
-        baselines=others,
-        low=low,
-        high=high,
-        p=share_of_extremes(np.abs(differences - differences.mean()), abs(float(np.mean(values) - np.mean(others)))),
-        higher_is_better=systems[0].higher_is_better,
-    )
+    return compare_means([systems], [baselines], samples=samples)
 
 
 def compare_means(

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from dragoman.exchange.fairseq.fairseq_names import counterparts, layers_of
-from dragoman.exchange.foreign_settings import FAIRSEQ, check_settings
-from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.foreign_settings import FAIRSEQ, ForeignSettings, check_settings
+from dragoman.exchange.import_sizes import projection_of
+from dragoman.exchange.loaded import LoadReport, load_renamed, without_copies
 from dragoman.shared.errors import DataError, shown
 from dragoman.shared.nn.embeddings import TextEmbedding
-from dragoman.shared.nn.heads import MaskedTokenHead, OutputProjection, TiedProjection
+from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
 from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
 from dragoman.shared.nn.transformer import Decoder, Encoder
@@ -36,7 +37,7 @@ ELSEWHERE: dict[str, tuple[Any, ...]] = {
 }
 
 
-class Settings:
+class Settings(ForeignSettings):
     """The settings of a checkpoint, whether it holds ``args`` (fairseq 0.10 and older) or ``cfg``.
 
     Args:
@@ -46,6 +47,8 @@ class Settings:
     Raises:
         DataError: if it has neither.
     """
+
+    path: str
 
     def __init__(self, content: Mapping[str, Any], path: str) -> None:
         self.path = path
@@ -60,11 +63,6 @@ class Settings:
                 if isinstance(model.get(side), dict):
                     self.values |= {f"{side}_{name}": value for name, value in model[side].items()}
         check_settings(self.values, path, FAIRSEQ)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return a setting; None counts as not set."""
-        value = self.values.get(name)
-        return default if value is None else value
 
     def need(self, name: str) -> Any:
         """Return a setting.
@@ -82,9 +80,7 @@ class Settings:
         Raises:
             DataError: naming the setting.
         """
-        for name, harmless in ELSEWHERE.items():
-            if self.values.get(name) not in harmless:
-                raise DataError(f"{self.path}: {name} = {shown(self.values[name])} has no counterpart here")
+        self.refuse(ELSEWHERE)
         for name in ("decoder_input_dim", "decoder_output_dim"):
             if self.get(name) not in (None, self.get("decoder_embed_dim")):
                 raise DataError(
@@ -177,9 +173,7 @@ def build_translator(tensors: Mapping[str, Tensor], settings: Settings) -> Trans
         encoder=Encoder(**parts.stack("encoder", pre_norm=sides["encoder"])),
         target_embedding=target,
         decoder=Decoder(**parts.stack("decoder", memories={MEMORY: memory}, pre_norm=sides["decoder"])),
-        projection=TiedProjection(embedding=target)
-        if tied
-        else OutputProjection(width=target.width, vocabulary=target.vocabulary),
+        projection=projection_of(target, tied=tied),
     )
 
 
@@ -210,10 +204,5 @@ def load(model: Translator | EncoderModel, tensors: Mapping[str, Tensor], source
         if isinstance(model.projection, TiedProjection):
             owner = copies.get("decoder.embed_tokens.weight", "decoder.embed_tokens.weight")
             copies["decoder.output_projection.weight"] = owner
-    rest = {
-        name: tensor
-        for name, tensor in tensors.items()
-        if not (name in copies and torch.equal(tensor, tensors[copies[name]]))
-    }
     names = {name: counterparts(name) for name in model.state_dict()}
-    return load_renamed(model, rest, names, source)
+    return load_renamed(model, without_copies(tensors, copies), names, source)

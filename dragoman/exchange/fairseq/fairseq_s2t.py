@@ -17,15 +17,15 @@ from dragoman.exchange.fairseq.fairseq_model import OFFSET, Parts, Settings
 from dragoman.exchange.fairseq.fairseq_names import counterparts, upgraded
 from dragoman.exchange.fairseq.fairseq_text import LANGUAGE, find_segmenter
 from dragoman.exchange.foreign_settings import read_yaml
-from dragoman.exchange.import_sizes import built
-from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.import_sizes import built, projection_of
+from dragoman.exchange.loaded import LoadReport, load_renamed, without_copies
 from dragoman.exchange.vocabularies.segmenters import Segmenter
 from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, shown
 from dragoman.shared.nn.fbank import Fbank, GlobalNorm, UtteranceNorm
-from dragoman.shared.nn.heads import OutputProjection, TiedProjection
+from dragoman.shared.nn.heads import TiedProjection
 from dragoman.shared.nn.positions import SinusoidalPositions
 from dragoman.shared.nn.specaugment import SpecAugment
 from dragoman.shared.nn.speech import SpeechEmbedding
@@ -227,18 +227,14 @@ def build_speech_model(tensors: Mapping[str, Tensor], settings: Settings, config
         encoder=Encoder(**parts.stack("encoder", pre_norm=sides["encoder"])),
         target_embedding=target,
         decoder=Decoder(**parts.stack("decoder", memories={MEMORY: width}, pre_norm=sides["decoder"])),
-        projection=TiedProjection(embedding=target)
-        if settings.get("share_decoder_input_output_embed", False)
-        else OutputProjection(width=target.width, vocabulary=target.vocabulary),
+        projection=projection_of(target, tied=settings.get("share_decoder_input_output_embed", False)),
     )
 
 
 def load_speech_model(model: Translator, tensors: Mapping[str, Tensor], source: str) -> LoadReport:
     """Fill a model; a copy of a shared matrix must be equal, or it is unexpected."""
-    output, owner = "decoder.output_projection.weight", "decoder.embed_tokens.weight"
-    rest = dict(tensors)
-    if isinstance(model.projection, TiedProjection) and output in rest and torch.equal(rest[output], rest[owner]):
-        del rest[output]
+    tied = isinstance(model.projection, TiedProjection)
+    rest = without_copies(tensors, {"decoder.output_projection.weight": "decoder.embed_tokens.weight"} if tied else {})
     elsewhere = [name for name in rest if name.startswith("encoder.ctc_proj.")]
     statistics = "embeddings.speech.normalisation."  # they are not in the checkpoint
     names = {

@@ -83,9 +83,7 @@ def described_model(tensors: Mapping[str, Tensor], settings: Settings) -> dict[s
         DataError: naming the setting that is missing or has no counterpart here.
     """
     path = settings.path
-    for name, harmless in ELSEWHERE.items():
-        if settings.get(name, harmless[0]) not in harmless:
-            raise DataError(f"{path}: {name} = {shown(settings.get(name))} has no counterpart here")
+    settings.refuse(ELSEWHERE)
     lists = ("conv_feature_layers", "conv_aggregator_layers")
     sizes, above = (read_convolutions(settings.need(name), f"{path}: {name}") for name in lists)
     channels = sizes[-1][0] if sizes and sizes[-1] else 0

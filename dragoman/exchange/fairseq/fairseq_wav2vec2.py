@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dragoman.exchange.fairseq.fairseq_model import ACTIVATIONS
 from dragoman.exchange.fairseq.fairseq_names import PARTS, layers_of
-from dragoman.exchange.foreign_settings import FAIRSEQ, check_settings
+from dragoman.exchange.foreign_settings import FAIRSEQ, ForeignSettings, check_settings
 from dragoman.exchange.import_sizes import built
 from dragoman.exchange.loaded import LoadReport, load_renamed
 from dragoman.exchange.vocabularies.letters import Letters
@@ -65,7 +65,7 @@ def is_waveform_model(content: Mapping[str, Any]) -> bool:
     return any(re.search(r"(^|\.)feature_extractor\.conv_layers\.", name) for name in content.get("model", {}))
 
 
-class WaveformSettings:
+class WaveformSettings(ForeignSettings):
     """The settings of a checkpoint, in all forms that fairseq gave them.
 
     Args:
@@ -89,14 +89,7 @@ class WaveformSettings:
         if self.fine_tuned:
             self.values |= {name: value for name, value in flat.items() if name in OF_FINE_TUNING}
         check_settings(self.values, path, FAIRSEQ)
-        for name, harmless in ELSEWHERE.items():
-            if self.get(name, harmless[0]) not in harmless:
-                raise DataError(f"{path}: {name} = {shown(self.values[name])} has no counterpart here")
-
-    def get(self, name: str, default: Any) -> Any:
-        """Return a setting; None counts as not set."""
-        value = self.values.get(name)
-        return default if value is None else value
+        self.refuse(ELSEWHERE)
 
     def convolutions(self) -> list[list[int]]:
         """Return channels, kernel and stride of each convolution; see :func:`read_convolutions`."""

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 
 from dragoman.exchange.huggingface.hf_heads_export import export_headed, headed_system
 from dragoman.exchange.huggingface.hf_reading import CONFIG
 from dragoman.exchange.huggingface.hf_tokenizer import new_order, write_tokenizer
 from dragoman.exchange.huggingface.hf_translator_export import kind_of, plain_translator, settings_of, tensors_of
 from dragoman.exchange.huggingface.hf_wav2vec2_export import encoder_of, export_encoder
-from dragoman.shared.errors import DataError, one_line
-from dragoman.shared.machine.files import is_empty, replaced_folder
+from dragoman.exchange.huggingface.hf_writing import check_free, write_json, write_weights, written_folder
+from dragoman.shared.errors import DataError
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.model_folder import WEIGHTS
 from dragoman.shared.systems.saved_model import SavedModel
@@ -45,8 +42,7 @@ def export(model: str | Path, out: str | Path) -> list[str]:
         UsageError: for a model that transformers has no equal of, naming the part.
     """
     out = Path(out)
-    if out.exists() and not (out / WEIGHTS).is_file() and not (out.is_dir() and is_empty(out)):
-        raise DataError(f"{out}: holds something other than a model, which would be lost")
+    check_free(out)
     if (out / CONFIG).is_file() and "system" in json.loads((out / CONFIG).read_text(encoding="utf-8")):
         raise DataError(f"{out}: holds a model folder of this project, which would be lost")
     loaded = SavedModel.load(model)
@@ -60,19 +56,11 @@ def export(model: str | Path, out: str | Path) -> list[str]:
     translator = plain_translator(system)
     order = new_order(system)
     kind = kind_of(translator, order.index(system.output.tokenizer.pad))
-    try:
-        with replaced_folder(out) as temporary:
-            start = write_tokenizer(system, order, temporary)
-            settings = settings_of(translator, kind)
-            start.generation["max_length"] = min(LONGEST_OUTPUT, settings["max_position_embeddings"])
-            _write(temporary / CONFIG, settings | start.settings)
-            _write(temporary / "generation_config.json", start.generation)
-            save_file(tensors_of(translator, kind, torch.tensor(order)), temporary / WEIGHTS, metadata={"format": "pt"})
-            (temporary / WEIGHTS).chmod((temporary / CONFIG).stat().st_mode & 0o777)
-    except SafetensorError as error:
-        raise DataError(f"{out}: the model could not be written ({one_line(error)})") from error
+    with written_folder(out) as temporary:
+        start = write_tokenizer(system, order, temporary)
+        settings = settings_of(translator, kind)
+        start.generation["max_length"] = min(LONGEST_OUTPUT, settings["max_position_embeddings"])
+        write_json(temporary / CONFIG, settings | start.settings)
+        write_json(temporary / "generation_config.json", start.generation)
+        write_weights(temporary / WEIGHTS, tensors_of(translator, kind, torch.tensor(order)), CONFIG)
     return [f"{kind.architecture} ({kind.name})", *start.notes]
-
-
-def _write(path: Path, values: dict[str, Any]) -> None:
-    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

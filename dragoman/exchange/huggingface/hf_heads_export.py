@@ -7,25 +7,22 @@ Legend: V vocabulary.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from tokenizers import processors
 from torch import Tensor, nn
 
 from dragoman.exchange.huggingface.hf_heads import BEGINNINGS, CLASSES, SPANS, TEXTS, WORDS, head_names
-from dragoman.exchange.huggingface.hf_model import ACTIVATIONS, BIAS, ENCODERS, OUTPUT, encoder_counterparts
+from dragoman.exchange.huggingface.hf_model import BIAS, ENCODERS, OUTPUT, THEIR_ACTIVATIONS, encoder_counterparts
 from dragoman.exchange.huggingface.hf_reading import CONFIG
 from dragoman.exchange.huggingface.hf_tokenizer import JSON, NAMES, SETTINGS, content_of, order_of
 from dragoman.exchange.huggingface.hf_translator_export import check_plain, kind_of, settings_of, tensors_of
+from dragoman.exchange.huggingface.hf_writing import exported, write_json, write_weights, written_folder
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.described import named
-from dragoman.shared.errors import DataError, UsageError, one_line
-from dragoman.shared.machine.files import replaced_folder
+from dragoman.shared.errors import UsageError
 from dragoman.shared.nn.embeddings import TextEmbedding, TypeVector, TypeVectors
 from dragoman.shared.nn.heads import TiedProjection
 from dragoman.shared.nn.positions import LearnedPositions
@@ -76,14 +73,10 @@ def export_headed(system: Any, out: Path) -> list[str]:
         settings |= {"classifier_dropout": system.model.heads[system.head].dropout}
         settings |= {"problem_type": "single_label_classification"}
     kind = settings["model_type"]
-    try:
-        with replaced_folder(out) as temporary:
-            _write_tokenizer(system, field, order, settings, temporary)
-            (temporary / CONFIG).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
-            (temporary / WEIGHTS).chmod((temporary / CONFIG).stat().st_mode & 0o777)
-    except SafetensorError as error:
-        raise DataError(f"{out}: the model could not be written ({one_line(error)})") from error
+    with written_folder(out) as temporary:
+        _write_tokenizer(system, field, order, settings, temporary)
+        write_json(temporary / CONFIG, settings)
+        write_weights(temporary / WEIGHTS, tensors, CONFIG)
     return [f"{settings['architectures'][0]} ({kind})"]
 
 
@@ -136,7 +129,6 @@ def _encoder(system: Any, field: TextField, order: list[int]) -> tuple[dict[str,
     kind = _kind(system, order.index(field.tokenizer.pad))
     model: Any = system.model
     embedding, layer = model.embeddings["source"], model.encoder.layers[0]
-    activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     settings = {
         "architectures": [f"{BEGINNINGS[kind]}{CLASSES[system.pipeline]}"],
         "model_type": kind,
@@ -145,7 +137,7 @@ def _encoder(system: Any, field: TextField, order: list[int]) -> tuple[dict[str,
         "num_hidden_layers": len(model.encoder.layers),
         "num_attention_heads": layer.self_attention.heads,
         "intermediate_size": layer.inner.out_features,
-        "hidden_act": activations[str(layer.arguments.get("activation", "relu"))],
+        "hidden_act": THEIR_ACTIVATIONS[str(layer.arguments.get("activation", "relu"))],
         "hidden_dropout_prob": layer.dropout,
         "attention_probs_dropout_prob": layer.self_attention.dropout,
         "max_position_embeddings": len(embedding.positions.weight),
@@ -196,7 +188,7 @@ def _both_sides(system: Any, field: TextField, order: list[int]) -> tuple[dict[s
     names = head_names(system.pipeline, kind.name)
     for name, value in head.state_dict().items():
         part, _, parameter = name.partition(".")
-        tensors[f"{names[part]}.{parameter}"] = value.detach().float().contiguous().clone()
+        tensors[f"{names[part]}.{parameter}"] = exported(value)
     return settings, {name: value for name, value in tensors.items() if name not in (OUTPUT, BIAS)}
 
 
@@ -227,7 +219,7 @@ def _tensors(system: Any, kind: str, order: Tensor) -> dict[str, Tensor]:
             theirs = encoder_counterparts(name, family)
         rows = value[order] if name in with_rows else value
         tensors |= dict(zip(theirs, rows.chunk(len(theirs)), strict=True))
-    return {name: value.detach().float().contiguous().clone() for name, value in tensors.items()}
+    return {name: exported(value) for name, value in tensors.items()}
 
 
 def _write_tokenizer(
@@ -265,4 +257,4 @@ def _write_tokenizer(
     said |= {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     said |= {"model_max_length": settings["max_position_embeddings"] - offset}
     said |= {"model_input_names": ["input_ids", *(["token_type_ids"] if second else []), "attention_mask"]}
-    (folder / SETTINGS).write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(folder / SETTINGS, said)

@@ -7,7 +7,6 @@ as they are. What was written is imported again and compared, so that no tensor 
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,17 +14,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 from dragoman.exchange.huggingface.hf_import import import_huggingface
 from dragoman.exchange.huggingface.hf_reading import CONFIG, read_json, read_tensors
 from dragoman.exchange.huggingface.hf_wav2vec2 import RENAMED
+from dragoman.exchange.huggingface.hf_writing import check_free, write_json, write_weights, written_folder
 from dragoman.exchange.loaded import LoadReport
 from dragoman.shared.described import describe
-from dragoman.shared.errors import DataError, UsageError, one_line, shown
-from dragoman.shared.machine.files import is_empty, replaced_folder
+from dragoman.shared.errors import DataError, UsageError, shown
 from dragoman.shared.systems.model_folder import WEIGHTS
 from dragoman.shared.systems.reading_model import ReadingModel
 
@@ -66,19 +63,15 @@ def export_like(model: str | Path, original: str | Path, out: str | Path) -> lis
     tensors, expected = replaced(file, report, values, str(original))
     config = read_json(original / CONFIG)
     config = {name: value for name, value in config.items() if name != "torch_dtype"} | {"dtype": "float32"}
-    try:
-        with replaced_folder(out) as temporary:
-            for path in copied(original):
-                shutil.copyfile(path, temporary / path.name)
-            (temporary / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
-            (temporary / WEIGHTS).chmod((temporary / CONFIG).stat().st_mode & 0o777)
-            with TemporaryDirectory() as scratch:
-                back, report = imported(temporary, system, Path(scratch))
-            rounded = {name for name, parts in report.names.items() if {*parts} & {*report.factors}}
-            check_back(back.model.state_dict(), expected, rounded)
-    except SafetensorError as error:
-        raise DataError(f"{out}: the model could not be written ({one_line(error)})") from error
+    with written_folder(out) as temporary:
+        for path in copied(original):
+            shutil.copyfile(path, temporary / path.name)
+        write_json(temporary / CONFIG, config)
+        write_weights(temporary / WEIGHTS, tensors, CONFIG)
+        with TemporaryDirectory() as scratch:
+            back, report = imported(temporary, system, Path(scratch))
+        rounded = {name for name, parts in report.names.items() if {*parts} & {*report.factors}}
+        check_back(back.model.state_dict(), expected, rounded)
     return [f"{(config.get('architectures') or ['a model'])[0]} ({config['model_type']}), as {original}"]
 
 
@@ -89,8 +82,7 @@ def check_out(model: str | Path, original: Path, out: Path, weights: str = WEIGH
         DataError: if it holds something other than a model.
         UsageError: if it is the model itself, or what it is to be like.
     """
-    if out.exists() and not (out / weights).is_file() and not (out.is_dir() and is_empty(out)):
-        raise DataError(f"{out}: holds something other than a model, which would be lost")
+    check_free(out, weights)
     if out.resolve() in (original.resolve(), Path(model).resolve()):
         raise UsageError(f"{out}: is the model itself, or what it is to be like: give another place")
 

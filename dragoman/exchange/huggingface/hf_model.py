@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from dragoman.exchange.fairseq.fairseq_names import counterparts
 from dragoman.exchange.huggingface.hf_reading import Config
-from dragoman.exchange.loaded import LoadReport, load_renamed
-from dragoman.shared.errors import DataError, shown
+from dragoman.exchange.import_sizes import projection_of
+from dragoman.exchange.loaded import LoadReport, load_renamed, without_copies
+from dragoman.shared.errors import DataError
 from dragoman.shared.nn.embeddings import TextEmbedding, TypeVectors
-from dragoman.shared.nn.heads import MaskedTokenHead, OutputProjection, TiedProjection
+from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
 from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
 from dragoman.shared.nn.transformer import Decoder, Encoder
@@ -29,6 +30,8 @@ ACTIVATIONS = {
     "relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
     "swish": "swish", "silu": "swish",
 }  # fmt: skip
+#: Their names by ours, the first of each.
+THEIR_ACTIVATIONS = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
 HEAD = "masked_tokens"
 
 
@@ -112,10 +115,6 @@ class EncoderDecoder:
             target = self._embedding(rows, source)
         else:
             target = self._embedding(config.get("decoder_vocab_size", rows), None)
-        bias = BIAS in self.tensors
-        projection: nn.Module = TiedProjection(embedding=target, bias=bias)
-        if not self.tied:
-            projection = OutputProjection(width=target.width, vocabulary=target.vocabulary, bias=bias)
         pre_norm = self.family.pre_norm
         layer = partial(layer_of, config, pre_norm=pre_norm, activation=None)
         return Translator(
@@ -125,7 +124,7 @@ class EncoderDecoder:
             decoder=Decoder(
                 layer=layer("decoder", [MEMORY]), layers=config.need("decoder_layers"), final_norm=pre_norm
             ),
-            projection=projection,
+            projection=projection_of(target, tied=self.tied, bias=BIAS in self.tensors),
         )
 
     def load(self, model: nn.Module, source: str) -> LoadReport:
@@ -135,13 +134,8 @@ class EncoderDecoder:
             copies[self.owners["decoder"]] = self.owners["encoder"]
         if self.tied:
             copies[OUTPUT] = self.owners["decoder"]
-        tensors = {
-            name: tensor
-            for name, tensor in self.tensors.items()
-            if not (
-                self._computed(name) or (name in copies and name != copies[name] and self._same(name, copies[name]))
-            )
-        }
+        tensors = without_copies(self.tensors, copies)
+        tensors = {name: tensor for name, tensor in tensors.items() if not self._computed(name)}
         names = {name: self.counterparts(name) for name in model.state_dict()}
         names["embeddings.source.tokens.weight"] = (self.owners["encoder"],)
         names["target_embedding.tokens.weight"] = (self.owners["decoder"],)
@@ -261,9 +255,7 @@ class MaskedEncoder:
         self.config = config
         self.padding = config.need("pad_token_id") if padding is None else padding
         self.family = ENCODERS[config.need("model_type")]
-        for name, usual in (("position_embedding_type", "absolute"), ("is_decoder", False)):
-            if config.get(name, usual) != usual:
-                raise DataError(f"{config.path}: {name} {shown(config.get(name))} has no counterpart here")
+        config.refuse({"position_embedding_type": ("absolute",), "is_decoder": (False,)})
         self.tensors: dict[str, Tensor] = {}
         for name, tensor in tensors.items():
             name = re.sub(r"LayerNorm\.(gamma|beta)$", lambda m: f"LayerNorm.{_NEWER[m[1]]}", name)
@@ -321,15 +313,9 @@ class MaskedEncoder:
         copies = {f"{family.output}.weight": owner, f"{family.output}.bias": family.bias}
         names = {name: self.counterparts(name) for name in model.state_dict()}
         known = {theirs for each in names.values() for theirs in each}
-        rest, elsewhere = {}, []
-        for name, tensor in self.tensors.items():
-            other = self.tensors.get(copies.get(name, ""))
-            if COUNTED.fullmatch(name) or (other is not None and torch.equal(tensor, other)):
-                continue
-            if ELSEWHERE.fullmatch(name) and name not in known:
-                elsewhere.append(name)
-            else:
-                rest[name] = tensor
+        rest = without_copies(self.tensors, copies)
+        elsewhere = [name for name in rest if ELSEWHERE.fullmatch(name) and name not in known]
+        rest = {name: tensor for name, tensor in rest.items() if name not in elsewhere and not COUNTED.fullmatch(name)}
         report = load_renamed(model, rest, names, source)
         report.elsewhere = elsewhere
         return report

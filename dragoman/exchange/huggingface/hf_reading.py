@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from dragoman.exchange.foreign_settings import check_settings
+from dragoman.exchange.foreign_settings import ForeignSettings, check_settings
 from dragoman.exchange.unpickling import read_checkpoint
 from dragoman.shared.errors import DataError, shown
 from dragoman.shared.machine.nesting import from_json
@@ -16,7 +16,7 @@ from dragoman.shared.nn.weights import load_tensors
 CONFIG = "config.json"
 
 
-class Config:
+class Config(ForeignSettings):
     """The settings of a model, or those of its tokenizer.
 
     Args:
@@ -26,17 +26,15 @@ class Config:
         DataError: if it cannot be read or is not a dictionary, or a setting has a value that no network can have.
     """
 
+    path: Path
+    sign = " "
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.values = read_json(path)
         if not isinstance(self.values, dict):
             raise DataError(f"{path}: does not hold settings")
         check_settings(self.values, path)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return a setting; None counts as not set."""
-        value = self.values.get(name)
-        return default if value is None else value
 
     def need(self, name: str) -> Any:
         """Return a setting.

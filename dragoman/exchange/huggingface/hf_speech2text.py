@@ -8,23 +8,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from dragoman.exchange.fairseq.fairseq_s2t import language_tags, speech_system, subsampler_counterparts
 from dragoman.exchange.huggingface.hf_layout import started_field
 from dragoman.exchange.huggingface.hf_model import OUTPUT, counterparts_of, layer_of
 from dragoman.exchange.huggingface.hf_reading import CONFIG, Config, read_tensors
 from dragoman.exchange.huggingface.hf_text_files import TextFiles
-from dragoman.exchange.import_sizes import built
-from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.import_sizes import built, projection_of
+from dragoman.exchange.loaded import LoadReport, load_renamed, without_copies
 from dragoman.exchange.vocabularies.letters import Recased
 from dragoman.exchange.vocabularies.segmenters import SentencePieces
 from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer, read_vocabulary
-from dragoman.shared.errors import DataError, shown
+from dragoman.shared.errors import DataError
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.fbank import Fbank, UtteranceNorm
-from dragoman.shared.nn.heads import OutputProjection, TiedProjection
+from dragoman.shared.nn.heads import TiedProjection
 from dragoman.shared.nn.positions import SinusoidalPositions
 from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.nn.subsampler import Conv1dSubsampler
@@ -67,8 +64,7 @@ def import_hf_speech(
         )
     model = built(partial(build_speech_model, config, folder), tensors, config.path)
     tensors = {name: tensor for name, tensor in tensors.items() if not COMPUTED.fullmatch(name)}
-    if isinstance(model.projection, TiedProjection) and _equal(tensors, OUTPUT, TOKENS):
-        del tensors[OUTPUT]
+    tensors = without_copies(tensors, {OUTPUT: TOKENS} if isinstance(model.projection, TiedProjection) else {})
     names = {name: _counterparts(name) for name in model.state_dict()}
     report = load_renamed(model, tensors, names, str(weights))
     system = speech_system(model, tokenizer, tags, source_languages, target_languages, str(folder))
@@ -80,8 +76,7 @@ def build_speech_model(config: Config, folder: Path) -> Translator:
     """Build the model that a folder describes, with fresh parameters."""
     width, padding = config.need("d_model"), config.need("pad_token_id")
     scaled, dropout = bool(config.get("scale_embedding", True)), float(config.get("dropout", 0.0))
-    if config.get("input_channels", 1) != 1:
-        raise DataError(f"{config.path}: input_channels {shown(config.get('input_channels'))} has no counterpart here")
+    config.refuse({"input_channels": (1,)})
     bins = config.get("input_feat_per_channel", 80)
     speech = SpeechEmbedding(
         frontend=Fbank(bins=bins),
@@ -119,17 +114,13 @@ def build_speech_model(config: Config, folder: Path) -> Translator:
             layers=config.need("decoder_layers"),
             layer_drop=layer_drop["decoder"],
         ),
-        projection=TiedProjection(embedding=target)
-        if config.get("tie_word_embeddings", True)
-        else OutputProjection(width=width, vocabulary=target.vocabulary),
+        projection=projection_of(target, tied=config.get("tie_word_embeddings", True)),
     )
 
 
 def _normalisation(folder: Path, bins: int) -> UtteranceNorm | None:
     config = Config(folder / "preprocessor_config.json")
-    for name, usual in (("sampling_rate", 16000), ("num_mel_bins", bins), ("dither", 0.0)):
-        if config.get(name, usual) != usual:
-            raise DataError(f"{config.path}: {name} {shown(config.get(name))} has no counterpart here, only {usual}")
+    config.refuse({"sampling_rate": (16000,), "num_mel_bins": (bins,), "dither": (0.0,)}, told=True)
     if not config.get("do_ceptral_normalize", True):  # spelt so there
         return None
     return UtteranceNorm(
@@ -155,7 +146,3 @@ def _counterparts(name: str) -> tuple[str, ...]:
     if subsampler:
         return tuple(f"model.{theirs.replace('.subsample.', '.conv.')}" for theirs in subsampler)
     return counterparts_of(name)
-
-
-def _equal(tensors: Mapping[str, Tensor], one: str, other: str) -> bool:
-    return one in tensors and other in tensors and torch.equal(tensors[one], tensors[other])

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from dragoman.exchange.huggingface.hf_model import ACTIVATIONS
 from dragoman.exchange.huggingface.hf_reading import Config
-from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.import_sizes import projection_of
+from dragoman.exchange.loaded import LoadReport, load_renamed, without_copies
 from dragoman.shared.errors import DataError, shown
 from dragoman.shared.nn.embeddings import TextEmbedding
-from dragoman.shared.nn.heads import OutputProjection, TiedProjection
 from dragoman.shared.nn.layer import Layer, Variant
 from dragoman.shared.nn.positions import RelativePositions
 from dragoman.shared.nn.transformer import Decoder, Encoder
@@ -69,9 +69,6 @@ class T5:
         config = self.config
         source = self._embedding(None)
         target = self._embedding(source)
-        projection: nn.Module = TiedProjection(embedding=target)
-        if not self.tied:
-            projection = OutputProjection(width=target.width, vocabulary=target.vocabulary)
         layers = config.need("num_layers")
         return Translator(
             embeddings={"source": source},
@@ -88,18 +85,14 @@ class T5:
                 relative=self._distances(causal=True),
                 final_dropout=self.dropout,
             ),
-            projection=projection,
+            projection=projection_of(target, tied=self.tied),
         )
 
     def load(self, model: nn.Module, source: str) -> LoadReport:
         """Fill the model; copies of shared tensors must be equal, or they are unexpected."""
-        tensors, elsewhere = {}, []
-        for name, tensor in self.tensors.items():
-            copy = COPIES.fullmatch(name) or (name == OUTPUT and self.tied)
-            if name == UNREAD:
-                elsewhere.append(name)
-            elif not (copy and torch.equal(tensor, self.tensors[SHARED])):
-                tensors[name] = tensor
+        copies = [name for name in self.tensors if COPIES.fullmatch(name) or (name == OUTPUT and self.tied)]
+        tensors = without_copies(self.tensors, dict.fromkeys(copies, SHARED))
+        elsewhere = [UNREAD] if tensors.pop(UNREAD, None) is not None else []
         last = "decoder.final_layer_norm.weight"
         if last in tensors:  # a factor of the norm is one of what it makes
             tensors[last] = tensors[last].float() * self.scale

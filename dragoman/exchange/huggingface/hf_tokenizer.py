@@ -18,6 +18,7 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 
 from dragoman.exchange.huggingface.hf_layout import OWN, own_layout
+from dragoman.exchange.huggingface.hf_writing import write_json
 from dragoman.exchange.vocabularies.adding import BPE, BYTE, CHARACTERS, LIVE, UNIGRAM, merges_of
 from dragoman.exchange.vocabularies.extended import ExtendedTokenizer
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer
@@ -145,7 +146,7 @@ def write_tokenizer(system: System, order: Sequence[int], folder: Path) -> Start
         if layers:
             raise UsageError("transformers has no place for a language that was added to two SentencePiece models")
         settings |= _marian(source, target, before + behind, folder)
-        _write_settings(settings, folder)
+        write_json(folder / SETTINGS, settings)
     else:
         _write_json(old, tokenizer, order, (before, behind), settings, folder)
     for layer in layers:
@@ -180,11 +181,7 @@ def _write_json(
         special_tokens=[(tokenizer.symbol(id), order.index(id)) for id in {*around[0], *around[1]}],
     )
     (folder / JSON).write_text(content.to_str(pretty=True), encoding="utf-8")
-    _write_settings(settings | {"tokenizer_class": "PreTrainedTokenizerFast"}, folder)
-
-
-def _write_settings(settings: dict[str, Any], folder: Path) -> None:
-    (folder / SETTINGS).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(folder / SETTINGS, settings | {"tokenizer_class": "PreTrainedTokenizerFast"})
 
 
 def _around(system: System, languages: list[str]) -> tuple[list[int], list[int], list[str]]:

@@ -12,14 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.exchange.huggingface.hf_model import (
-    ACTIVATIONS,
     BIAS,
     OUTPUT,
     PROJECTION,
     SHARED,
+    THEIR_ACTIVATIONS,
     TOKENS,
     counterparts_of,
 )
+from dragoman.exchange.huggingface.hf_writing import exported
 from dragoman.shared.batches.separated import SeparatedText
 from dragoman.shared.errors import UsageError
 from dragoman.shared.nn.embeddings import TextEmbedding
@@ -167,13 +168,12 @@ def settings_of(model: Translator, kind: Kind) -> dict[str, Any]:
     """Return the settings of a model, without those that follow from its tokenizer."""
     embedding = cast(TextEmbedding, model.embeddings["source"])
     layers = {side: cast(Layer, getattr(model, side).layers[0]) for side in ("encoder", "decoder")}
-    activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     settings: dict[str, Any] = {
         "architectures": [kind.architecture],
         "model_type": kind.name,
         "is_encoder_decoder": True,
         "d_model": embedding.width,
-        "activation_function": activations[_activation(layers["encoder"])],
+        "activation_function": THEIR_ACTIVATIONS[_activation(layers["encoder"])],
         "dropout": layers["encoder"].dropout,
         "attention_dropout": layers["encoder"].self_attention.dropout,
         "activation_dropout": layers["encoder"].activation_dropout,
@@ -225,4 +225,4 @@ def tensors_of(model: Translator, kind: Kind, order: Tensor) -> dict[str, Tensor
             continue
         parts = counterparts_of(name)
         tensors |= dict(zip(parts, value.chunk(len(parts)), strict=True))
-    return {name: value.detach().float().contiguous().clone() for name, value in tensors.items()}
+    return {name: exported(value) for name, value in tensors.items()}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
@@ -18,7 +17,7 @@ from dragoman.exchange.huggingface.hf_wav2vec2 import HEAD, VECTOR, fine_tuned
 from dragoman.exchange.import_sizes import built
 from dragoman.exchange.loaded import LoadReport, load_renamed
 from dragoman.exchange.wav2vec2_model import SPEECH, system_around
-from dragoman.shared.errors import DataError, shown
+from dragoman.shared.errors import DataError
 from dragoman.shared.nn.conformer import ConformerLayer
 from dragoman.shared.nn.fbank import Fbank, UtteranceNorm
 from dragoman.shared.nn.speech import SpeechEmbedding
@@ -30,7 +29,11 @@ from dragoman.shared.systems.reading_model import ReadingModel
 MODEL_TYPE, PREFIX = "wav2vec2-bert", "wav2vec2_bert."
 PREPROCESSOR = "preprocessor_config.json"
 #: Settings that change what is computed in ways that there is no place for here, with the value that there is.
-FIXED = {"position_embeddings_type": "relative_key", "add_adapter": False, "use_intermediate_ffn_before_adapter": False}
+FIXED = {
+    "position_embeddings_type": ("relative_key",),
+    "add_adapter": (False,),
+    "use_intermediate_ffn_before_adapter": (False,),
+}
 #: What preprocessor_config.json may say; features are computed so.
 FEATURES = {"num_mel_bins": 80, "sampling_rate": 16000, "feature_size": 80, "stride": 2}
 PARTS = {
@@ -61,9 +64,9 @@ POINTWISE = re.compile(r".*\.pointwise_conv[12]\.weight")
 def import_hf_conformer(folder: Path, *, source_languages: list[str] | None = None) -> tuple[ReadingModel, LoadReport]:
     """Read a folder; see :func:`dragoman.exchange.huggingface.hf_wav2vec2.import_hf_waveform`."""
     config = Config(folder / CONFIG)
-    _check(config, FIXED)
+    config.refuse(FIXED, told=True)
     if (folder / PREPROCESSOR).is_file():
-        _check(Config(folder / PREPROCESSOR), FEATURES)
+        Config(folder / PREPROCESSOR).refuse({name: (value,) for name, value in FEATURES.items()}, told=True)
     tensors, weights = read_tensors(folder)
     # Convolutions over one frame are linear maps.
     bare = {
@@ -94,12 +97,6 @@ def counterparts(name: str) -> tuple[str, ...]:
         return (f"encoder.layers.{number}.self_attn.distance_embedding.weight",)
     part, _, kind = inside.rpartition(".")
     return tuple(f"encoder.layers.{number}.{theirs}.{kind}" for theirs in PARTS[part])
-
-
-def _check(config: Config, expected: dict[str, Any]) -> None:
-    for name, value in expected.items():
-        if config.get(name, value) != value:
-            raise DataError(f"{config.path}: {name} {shown(config.get(name))} has no counterpart here, only {value!r}")
 
 
 def _build(config: Config, heads: dict[str, nn.Module]) -> EncoderModel:

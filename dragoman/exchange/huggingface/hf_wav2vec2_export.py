@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, cast
 
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from dragoman.exchange.huggingface.hf_model import ACTIVATIONS
+from dragoman.exchange.huggingface.hf_model import THEIR_ACTIVATIONS
 from dragoman.exchange.huggingface.hf_reading import CONFIG
 from dragoman.exchange.huggingface.hf_wav2vec2 import MODEL_TYPE, PARTS, PRE_TRAINING, PREFIX, WHOLE, convolution_names
+from dragoman.exchange.huggingface.hf_writing import exported, write_json, write_weights, written_folder
 from dragoman.exchange.wav2vec2_model import QUANTISER, counterparts
-from dragoman.shared.errors import DataError, UsageError, one_line
-from dragoman.shared.machine.files import replaced_folder
+from dragoman.shared.errors import UsageError
 from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.quantiser import ContrastiveHead
 from dragoman.shared.nn.transformer import plain_layer
@@ -59,14 +56,10 @@ def export_encoder(model: EncoderModel, out: Path) -> list[str]:
         "return_attention_mask": settings["feat_extract_norm"] == "layer",
         "sampling_rate": 16000,
     }
-    try:
-        with replaced_folder(out) as temporary:
-            for name, values in ((CONFIG, settings), ("preprocessor_config.json", features)):
-                (temporary / name).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-            save_file(_tensors(model), temporary / WEIGHTS, metadata={"format": "pt"})
-            (temporary / WEIGHTS).chmod((temporary / CONFIG).stat().st_mode & 0o777)
-    except SafetensorError as error:
-        raise DataError(f"{out}: the model could not be written ({one_line(error)})") from error
+    with written_folder(out) as temporary:
+        write_json(temporary / CONFIG, settings)
+        write_json(temporary / "preprocessor_config.json", features)
+        write_weights(temporary / WEIGHTS, _tensors(model), CONFIG)
     return [f"{settings['architectures'][0]} ({MODEL_TYPE})"]
 
 
@@ -88,7 +81,6 @@ def _settings(model: EncoderModel) -> dict[str, Any]:
     for part, holds in refused.items():
         if holds:
             raise UsageError(f"transformers has no native class for an encoder of waveforms with {part}")
-    activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     weights = [one.convolution for one in convolutions]
     settings: dict[str, Any] = {
         "architectures": ["Wav2Vec2ForPreTraining" if model.heads else "Wav2Vec2Model"],
@@ -97,7 +89,7 @@ def _settings(model: EncoderModel) -> dict[str, Any]:
         "num_hidden_layers": len(encoder.layers),
         "num_attention_heads": layer.self_attention.heads,
         "intermediate_size": layer.inner.out_features,
-        "hidden_act": activations[str(layer.arguments.get("activation", "relu"))],
+        "hidden_act": THEIR_ACTIVATIONS[str(layer.arguments.get("activation", "relu"))],
         "hidden_dropout": layer.dropout,
         "attention_dropout": layer.self_attention.dropout,
         "activation_dropout": layer.activation_dropout,
@@ -145,5 +137,5 @@ def _tensors(model: EncoderModel) -> dict[str, Tensor]:
         theirs = counterparts(name, names, PARTS)
         for one, part in zip(theirs, value.chunk(len(theirs)), strict=True):
             prefix = PREFIX if model.heads and not PRE_TRAINING.fullmatch(one) else ""
-            tensors[prefix + one] = part.detach().float().contiguous().clone()
+            tensors[prefix + one] = exported(part)
     return tensors

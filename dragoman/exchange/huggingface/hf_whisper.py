@@ -26,14 +26,14 @@ from dragoman.exchange.huggingface.hf_reading import CONFIG, Config, read_json, 
 from dragoman.exchange.huggingface.hf_text import JSON, SETTINGS
 from dragoman.exchange.huggingface.log_mel import FOURIER, HOP, RATE, LogMel
 from dragoman.exchange.huggingface.whisper_times import with_times
-from dragoman.exchange.import_sizes import built, check_rows
-from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.import_sizes import built, check_rows, projection_of
+from dragoman.exchange.loaded import LoadReport, load_renamed, without_copies
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, UsageError, check_number, shown
 from dragoman.shared.nn.embeddings import TextEmbedding
-from dragoman.shared.nn.heads import OutputProjection, TiedProjection
+from dragoman.shared.nn.heads import TiedProjection
 from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
 from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.nn.subsampler import ConvolutionalStem
@@ -306,9 +306,7 @@ def build_whisper(
             layers=config.need("decoder_layers"),
             layer_drop=float(config.get("decoder_layerdrop", 0.0)),
         ),
-        projection=TiedProjection(embedding=target)
-        if config.get("tie_word_embeddings", True)
-        else OutputProjection(width=width, vocabulary=target.vocabulary),
+        projection=projection_of(target, tied=config.get("tie_word_embeddings", True)),
     )
 
 
@@ -320,9 +318,7 @@ def window(folder: Path, bins: int) -> LogMel:
     """
     config = Config(folder / "preprocessor_config.json")
     settings = {"sampling_rate": RATE, "n_fft": FOURIER, "hop_length": HOP, "dither": 0.0, "feature_size": bins}
-    for name, usual in (settings | {"do_normalize": False}).items():
-        if config.get(name, usual) != usual:
-            raise DataError(f"{config.path}: {name} {shown(config.get(name))} has no counterpart here, only {usual}")
+    config.refuse({name: (usual,) for name, usual in (settings | {"do_normalize": False}).items()}, told=True)
     return LogMel(bins=bins, seconds=float(config.get("chunk_length", 30)))
 
 
@@ -336,9 +332,7 @@ def is_sinusoidal(table: Tensor) -> bool:
 
 def load_whisper(model: Translator, tensors: Mapping[str, Tensor], source: str) -> LoadReport:
     """Fill the model. Keys have no bias there; one of zeros, as any other, changes no attention."""
-    rest = dict(tensors)
-    if isinstance(model.projection, TiedProjection) and OUTPUT in rest and torch.equal(rest[OUTPUT], rest[TOKENS]):
-        del rest[OUTPUT]
+    rest = without_copies(tensors, {OUTPUT: TOKENS} if isinstance(model.projection, TiedProjection) else {})
     if POSITIONS not in model.state_dict():
         rest.pop(TABLE, None)
     for name in tensors:

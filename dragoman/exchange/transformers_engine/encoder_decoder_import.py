@@ -44,7 +44,6 @@ from dragoman.shared.nn.weights import header_of
 from dragoman.shared.systems.system import System
 
 SEAMLESS = re.compile(r"__[a-z]{3}(_[A-Z][a-z]{3})?__")
-CANARY = re.compile(r"<\|[a-z]{2}\|>")
 #: What the encoders of SeamlessM4T are called, by what they read.
 ENCODERS = {SPEECH: "speech_encoder.", MEMORY: "text_encoder."}
 #: Of the same, what makes speech.

@@ -15,11 +15,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from dragoman.exchange.huggingface.hf_like import check_back, check_out, copied, differing
 from dragoman.exchange.huggingface.hf_reading import CONFIG, Config
+from dragoman.exchange.huggingface.hf_writing import write_weights
 from dragoman.exchange.transformers_engine.causal import CausalModel
 from dragoman.exchange.transformers_engine.library_folder import (
     opened,
@@ -160,8 +161,7 @@ def export_adapter(model: str | Path, original: str | Path, out: str | Path) -> 
     config.base_model_name_or_path = str(original)
     with replaced_folder(out) as temporary:
         config.save_pretrained(str(temporary))
-        save_file(tensors, temporary / ADAPTER, metadata={"format": "pt"})
-        (temporary / ADAPTER).chmod((temporary / "adapter_config.json").stat().st_mode & 0o777)
+        write_weights(temporary / ADAPTER, tensors, "adapter_config.json")
         check_back(load_file(temporary / ADAPTER), tensors, set())
     beside = f"an adapter of rank {rank} beside {len(found)} maps"
     return [f"{beside}: peft.PeftModel.from_pretrained(model, ...) puts it into {original}", *left_out(lm)]

@@ -68,7 +68,7 @@ def import_language_model(
     theirs = opened_tokenizer(source)
     ends = ends_of(theirs, loaded)
     text = _rendered(theirs, prompt)
-    last = _library_ids(theirs, text, ("en", "de"), PROBES[0])[-1]
+    last = library_ids(theirs, _with_text(text, PROBES[0]), "en", "de")[-1]
     rows = loaded.get_input_embeddings().num_embeddings
     parts, tokenizer = prompted(source, scratch, theirs, text, ends=ends, last=last, rows=rows)
     field = PromptField(prompt=parts, tokenizer=tokenizer)
@@ -190,22 +190,33 @@ def _rendered(tokenizer: Any, prompt: str) -> str:
     """
     if not tokenizer.chat_template:
         return f"{tokenizer.bos_token or ''}{prompt}"
-    said = [{"role": "user", "content": prompt}]
-    try:
-        text = tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=False, enable_thinking=False)
-    except Exception as error:  # whatever a template of somebody else says
-        raise DataError(f"the chat template fails ({type(error).__name__}: {one_line(error)})") from error
+    text = by_template(tokenizer, prompt, enable_thinking=False)
     if text.count(TEXT) != 1:
         raise DataError(f"the chat template shows the prompt {text.count(TEXT)} times: {text!r}")
-    return str(text)
+    return text
 
 
-def _library_ids(tokenizer: Any, text: str, codes: tuple[str, str], probe: str) -> list[int]:
-    """Return the ids that the library makes of a rendered prompt."""
-    source, target = map(languages.name, codes)
-    full = text.replace("{source_language}", source).replace("{target_language}", target)
-    full = full.replace(CONTEXT, "").replace(TEXT, probe)
+def by_template(library: Any, content: Any, **options: Any) -> str:
+    """Return what a user says as the chat template of a tokenizer or processor of the library shows it.
+
+    Raises:
+        DataError: for a template that fails.
+    """
+    said = [{"role": "user", "content": content}]
+    try:
+        return str(library.apply_chat_template(said, add_generation_prompt=True, tokenize=False, **options))
+    except Exception as error:  # whatever a template of somebody else says
+        raise DataError(f"the chat template fails ({type(error).__name__}: {one_line(error)})") from error
+
+
+def library_ids(tokenizer: Any, text: str, source: str, target: str) -> list[int]:
+    """Return the ids that the library makes of a rendered prompt, for two languages."""
+    full = languages.with_languages(text, {"source_language": source, "target_language": target})
     return [*tokenizer(full, add_special_tokens=False)["input_ids"]]
+
+
+def _with_text(text: str, probe: str) -> str:
+    return text.replace(CONTEXT, "").replace(TEXT, probe)
 
 
 def _compare(field: PromptField, theirs: Any, text: str, last: int) -> None:
@@ -213,7 +224,7 @@ def _compare(field: PromptField, theirs: Any, text: str, last: int) -> None:
     for probe in PROBES:
         for codes in (("en", "de"), ("ja", "fi")):
             row = {"id": "", "source_text": probe, "source_language": codes[0], "target_language": codes[1]}
-            ours, wanted = field.whole(row), _library_ids(theirs, text, codes, probe)
+            ours, wanted = field.whole(row), library_ids(theirs, _with_text(text, probe), *codes)
             if ours != wanted or ours[-1] != last:
                 raise UsageError(
                     f"the tokenizer makes {len(wanted)} tokens of the prompt around {probe!r}, and its parts have "

@@ -19,7 +19,14 @@ from dragoman.exchange.transformers_engine.library_folder import (
     plain,
     quiet,
 )
-from dragoman.exchange.transformers_engine.lm_import import ends_of, given_languages, prompted, translating
+from dragoman.exchange.transformers_engine.lm_import import (
+    by_template,
+    ends_of,
+    given_languages,
+    library_ids,
+    prompted,
+    translating,
+)
 from dragoman.exchange.transformers_engine.prompt import TEXT, PromptedSystem
 from dragoman.exchange.transformers_engine.spoken_prompt import (
     ApartHearingModel,
@@ -30,7 +37,6 @@ from dragoman.exchange.transformers_engine.spoken_prompt import (
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, UsageError, check_number, one_line
 from dragoman.shared.nn.translator import SPEECH
-from dragoman.shared.text import languages
 
 QWEN, GRANITE, VOXTRAL = "qwen2_audio", "granite_speech", "voxtral"
 MODELS = {QWEN: HearingModel, GRANITE: ApartHearingModel, VOXTRAL: WindowHearingModel}
@@ -91,13 +97,13 @@ def import_hearing_model(
         theirs, sound = processor.tokenizer, processor.audio_token
         text = _rendered(processor, prompt, apart=kind is HearingModel)
     ends = ends_of(theirs, loaded)
-    last = _library_ids(theirs, text, "en", "de")[-1]
+    last = library_ids(theirs, text, "en", "de")[-1]
     rows = loaded.get_input_embeddings().num_embeddings
     parts, tokenizer = prompted(source, scratch, theirs, text, ends=ends, last=last, rows=rows)
     asked = SpokenPrompt(prompt=parts, tokenizer=tokenizer, sound=sound)
     for pair in (("en", "de"), ("ja", "fi")):
         ours = asked.whole({"source_language": pair[0], "target_language": pair[1]}, 1)
-        wanted = _library_ids(theirs, text, *pair)
+        wanted = library_ids(theirs, text, *pair)
         if ours != wanted or ours[-1] != last:
             raise UsageError(f"the tokenizer makes {len(wanted)} tokens of the prompt, and its parts have {len(ours)}")
     settings = extractor_settings(source)
@@ -193,18 +199,8 @@ def _rendered(processor: Any, prompt: str, *, apart: bool) -> str:
         DataError: for a template that is missing, fails, or shows the sound or the prompt not once.
     """
     parts = [{"type": "audio", "audio_url": "sound"}, {"type": "text", "text": prompt}]
-    said = [{"role": "user", "content": parts if apart else f"{processor.audio_token}{prompt}"}]
-    try:
-        text = processor.apply_chat_template(said, add_generation_prompt=True, tokenize=False)
-    except Exception as error:  # whatever a template of somebody else says
-        raise DataError(f"the chat template fails ({type(error).__name__}: {one_line(error)})") from error
+    text = by_template(processor, parts if apart else f"{processor.audio_token}{prompt}")
     for part in (processor.audio_token, prompt):
         if text.count(part) != 1:
             raise DataError(f"the chat template shows {part!r} {text.count(part)} times: {text!r}")
-    return str(text)
-
-
-def _library_ids(tokenizer: Any, text: str, source: str, target: str) -> list[int]:
-    """Return the ids that the library makes of a rendered prompt."""
-    full = languages.with_languages(text, {"source_language": source, "target_language": target})
-    return [*tokenizer(full, add_special_tokens=False)["input_ids"]]
+    return text
