@@ -291,7 +291,7 @@ def overview(systems: Sequence[System], lines: Sequence[Line]) -> str:
         row = {
             "system": f"[{system.title}](#{anchor(system.title)})" if details(system, lines) else system.title,
             "paper": papers(system.home),
-            "file": f"[`{system.home}`](../{system.home})",
+            "file": ", ".join(f"[`{file}`](../{file})" for file in (system.home, *system.files.split())),
             "recipes": ", ".join(f"`{name}`" for name in names),
         }
         rows.append(row | {ground: verdict(ground, names, lines, shown(system, lines)) for ground in GROUNDS})
@@ -320,9 +320,7 @@ def section(system: System, lines: Sequence[Line]) -> str:
     name, _, rest = first.partition(": ")
     first = re.split(r"(?<! al)\. (?=[A-Z])", rest if name.lower() in system.title.lower() else first)[0].rstrip(".")
     first = first[0].upper() + first[1:]
-    files = ", ".join(f"`{name}`" for name in system.files.split())
-    lead = f"{first}." + (f" Also: {files}." if files else "")
-    return "\n".join([f"## {system.title}\n", lead, "", *details(system, lines)])
+    return "\n".join([f"## {system.title}\n", f"{first}.", "", *details(system, lines)])
 
 
 def details(system: System, lines: Sequence[Line]) -> list[str]:
