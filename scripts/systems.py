@@ -334,11 +334,13 @@ def details(system: System, lines: Sequence[Line]) -> list[str]:
 
 
 def evidence(lines: Iterable[Line]) -> str:
-    """Return the figures of recipes on their first test sets: of each alone, and of those arms that have controls."""
+    """Return the figures of recipes on their first test sets; of arms that have controls where a recipe has no line."""
     told: dict[str, list[str]] = {}
+    lines = list(lines)
+    alone = {line["recipe"].partition(" ")[0] for line in lines if "arm" not in line}
     for line in lines:
         score, _, verdicts = line[tests(line)[0]].replace(" ± ", "±").partition(", ")
-        if line.get("arm") and not verdicts:
+        if line.get("arm") and (not verdicts or line["recipe"].partition(" ")[0] in alone):
             continue
         controls = [f"`{name}`" for name in line.get("against", "").split("; ")]
         pairs = zip(verdicts.split("; "), controls, strict=False)
