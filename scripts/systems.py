@@ -1,8 +1,9 @@
 """Make docs/systems.md of docstrings, recipes and results: ``python -m scripts.systems``.
 
 Each fact stands once. A method's docstring (for what needs no Python of its own, the header of a recipe) names the
-paper, and in paragraphs of their own what differs from it, what is not established and what is not implemented: the page
-links to it, and the site's page of methods prints it. Figures are those of recipes/{almanac,help}/results.jsonl. scripts/systems.md has what stands before the systems; in it,
+paper, and in paragraphs of their own what differs from it, what is not established and what is not implemented: the
+page links to it, and the site's page of methods prints it. Figures are those of recipes/{almanac,help}/results.jsonl.
+scripts/systems.md has what stands before the systems; in it,
 ``{almanac/costt}`` is the measured effect of that recipe, and ``{compared NAMES}`` a table of several recipes or arms
 (``almanac/cascade_low:joint``).
 """
