@@ -1,7 +1,7 @@
 """Pages of the site that are made of other files: a hook of MkDocs (mkdocs.yml), which calls the functions on_...
 
-Notebooks become pages with their code, methods a table of the first lines of their files. Results and changes, which
-lie beside what they are about, come into the site with their links.
+Notebooks become pages with their code, docstrings of methods a page of their own. Results and changes, which lie beside
+what they are about, come into the site with their links; links to a method's file lead to its docstring.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ PAGES = {
     "contributing.md": "CONTRIBUTING.md",
 }
 METHODS = {"mt": "Text", "st": "Speech"}
+METHOD = re.compile(rf"(?:{'|'.join(METHODS)})/[a-z]\w*\.py")
 #: Roles of docstrings, which another generator would turn into links.
 ROLE = re.compile(r":(?:meth|class|func|data|attr|mod):(?=<code>)")
-LINK = re.compile(r"(?<=\]\()(?!https?:|#|mailto:)([^)#\s]+)(?=[)#])")
+LINK = re.compile(r"\[([^\[\]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -44,17 +45,22 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
-    """Let links to files of the repository lead to their pages."""
+    """Let links to files of the repository lead to their pages; of those that have none, the text stays."""
     own = page.file.src_uri
     source = PAGES.get(own, f"docs/{own}")
     known = {file: name for name, file in PAGES.items()}
 
     def target(link: re.Match[str]) -> str:
-        place = _tidy(f"{Path(source).parent.as_posix()}/{link[1]}")
+        text, path, anchor = link[1], link[2], link[3] or ""
+        place = _tidy(f"{Path(source).parent.as_posix()}/{path}")
         name = known.get(place, place.removeprefix("docs/"))
+        if METHOD.fullmatch(place):
+            name = f"api/methods.md#{_anchor(place)}"
+        elif place not in known and not place.startswith("docs/") and (ROOT / place).exists():
+            return text
         if name.endswith(".ipynb") and own != name.replace(".ipynb", ".md"):
             name = name.replace(".ipynb", ".md")
-        return "../" * own.count("/") + name
+        return f"[{text}]({'../' * own.count('/')}{name}{anchor})"
 
     return LINK.sub(target, markdown)
 
@@ -87,16 +93,19 @@ def notebook_page(place: Path) -> str:
 
 
 def methods_page() -> str:
-    """Return a table of the files of methods with the first line of each."""
+    """Return the docstrings of the files of methods: papers, losses, and in what they differ from the papers."""
     blocks = [
         "# Methods by file",
         "One file for each published method. [Systems](../systems.md) has papers, recipes and results.",
     ]
     for folder, title in METHODS.items():
-        rows = ["| file | what it is |", "|---|---|"]
+        blocks.append(f"## {title}")
         for place in sorted((ROOT / folder).glob("[!_]*.py")):
+            name = f"{folder}/{place.name}"
             docstring = ast.get_docstring(ast.parse(place.read_text(encoding="utf-8"))) or ""
-            line = " ".join(docstring.split("\n\n")[0].split()).replace("|", "\\|")
-            rows.append(f"| `{folder}/{place.name}` | {line} |")
-        blocks += [f"## {title}", "\n".join(rows)]
+            blocks += [f"### `{name}` {{#{_anchor(name)}}}", docstring.replace("``", "`")]
     return "\n\n".join(blocks) + "\n"
+
+
+def _anchor(place: str) -> str:
+    return re.sub(r"[/_.]", "-", place)

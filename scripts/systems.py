@@ -1,8 +1,9 @@
 """Make docs/systems.md of docstrings, recipes and results: ``python -m scripts.systems``.
 
 Each fact stands once. A method's docstring (for what needs no Python of its own, the header of a recipe) names the
-paper, and in paragraphs of their own what differs from it, what is not established and what is not implemented.
-Figures are those of recipes/{almanac,help}/results.jsonl. scripts/systems.md has what stands before the systems; in it,
+paper, and in paragraphs of their own what differs from it, what is not established and what is not implemented: the
+page links to it, and the site's page of methods prints it. Figures are those of recipes/{almanac,help}/results.jsonl.
+scripts/systems.md has what stands before the systems; in it,
 ``{almanac/costt}`` is the measured effect of that recipe, and ``{compared NAMES}`` a table of several recipes or arms
 (``almanac/cascade_low:joint``).
 """
@@ -32,8 +33,6 @@ LIST = ROOT / "scripts" / "systems.yaml"
 GROUNDS = {"almanac": "Almanac", "help": "The help"}
 #: What the word of a comparison says of a claim.
 VERDICTS = {"better": "shows", "n.s.": "not significant", "worse": "contradicts"}
-#: How paragraphs begin that the page repeats.
-TOLD = ("Differs from", "Not implemented")
 NAMES = r"[A-ZÀ-Ý][\w-]+(?:(?:, [A-Z]\w+)* and [A-Z]\w+| et al\.)?"
 #: A paper: its authors and year; those with a title or a venue are what a method is of.
 PAPER = re.compile(rf"({NAMES} (?:19|20)\d\d)(?=, ?\"|, arXiv|, [A-Z]|,\n)")
@@ -293,7 +292,7 @@ def overview(systems: Sequence[System], lines: Sequence[Line]) -> str:
         row = {
             "system": f"[{system.title}](#{anchor(system.title)})" if details(system, lines) else system.title,
             "paper": papers(system.home),
-            "file": f"`{system.home}`",
+            "file": ", ".join(f"[`{file}`](../{file})" for file in (system.home, *system.files.split())),
             "recipes": ", ".join(f"`{name}`" for name in names),
         }
         rows.append(row | {ground: verdict(ground, names, lines, shown(system, lines)) for ground in GROUNDS})
@@ -322,37 +321,34 @@ def section(system: System, lines: Sequence[Line]) -> str:
     name, _, rest = first.partition(": ")
     first = re.split(r"(?<! al)\. (?=[A-Z])", rest if name.lower() in system.title.lower() else first)[0].rstrip(".")
     first = first[0].upper() + first[1:]
-    files = ", ".join(f"`{name}`" for name in system.files.split())
-    lead = f"{first}." + (f" Also: {files}." if files else "")
-    return "\n".join([f"## {system.title}\n", lead, "", *details(system, lines)])
+    return "\n".join([f"## {system.title}\n", f"{first}.", "", *details(system, lines)])
 
 
 def details(system: System, lines: Sequence[Line]) -> list[str]:
-    """Return a system's figures by ground, why it does not show, and in what it differs from its paper."""
+    """Return a system's figures by ground, and why it does not show."""
     measured = shown(system, lines)
     told = []
     for ground, name in GROUNDS.items():
         if own := evidence([line for line in measured if line["recipe"].startswith(f"{ground}/")]):
             told.append(f"- **{name}:** {own}.")
-    told += [f"- **Reason:** {system.reason}"] if system.reason else []
-    return told + [
-        re.sub(r"^([^:]+:)", r"- **\1**", part) for part in paragraphs(system.home)[1:] if part.startswith(TOLD)
-    ]
+    return told + ([f"- **Reason:** {system.reason}"] if system.reason else [])
 
 
 def evidence(lines: Iterable[Line]) -> str:
-    """Return the figures of recipes on their first test sets: of each alone, and of those arms that have controls."""
+    """Return the figures of recipes on their first test sets; of arms that have controls where a recipe has no line."""
     told: dict[str, list[str]] = {}
+    lines = list(lines)
+    alone = {line["recipe"].partition(" ")[0] for line in lines if "arm" not in line}
     for line in lines:
         score, _, verdicts = line[tests(line)[0]].replace(" ± ", "±").partition(", ")
-        if line.get("arm") and not verdicts:
+        if line.get("arm") and (not verdicts or line["recipe"].partition(" ")[0] in alone):
             continue
         controls = [f"`{name}`" for name in line.get("against", "").split("; ")]
         pairs = zip(verdicts.split("; "), controls, strict=False)
         than = [f"{each} {'against' if 'n.s.' in each else 'than'} {name}" for each, name in pairs if each]
         figure = f"{SHOWN.get(line['metric'], line['metric'])} {score}".strip()
         figures = told.setdefault(_label(line), [])
-        named = f"{_phase(line)} {figure}" if _phase(line) and line["metric"] != "laal" else figure
+        named = f"{_phase(line)} {figure}" if _phase(line) else figure
         figures.append(named + (f" ({'; '.join(than)})" if than else ""))
     return "; ".join(f"{name} {', '.join(figures)}" for name, figures in told.items())
 

@@ -17,17 +17,14 @@ HEAD = """# Parity
 
 Made of what the tests of tests/parity measured; do not edit: `make parity`, on checkpoints that fairseq makes anew.
 
-Each line is a model with weights that its own library made (random ones, unless it says trained), imported here
-(the LSTM translator's are copied in: it cannot be imported). First the largest absolute differences in single
-precision (gradients of speech models and T5 divided by the largest one of their tensor, where that is above 1;
-scores of fairseq-generate are printed with four decimals), then how many outputs were compared, all of which are
-the same: lists of symbols, hypotheses of beam search (beam 5), texts. Where something differs, no table is made.
-
-"""
+Each line is a model with random weights of its own library (or trained ones, where it says so), imported here; the
+LSTM translator's weights are copied in. First come the largest absolute differences in single precision (gradients of
+speech models and T5 relative to the largest one of their tensor, where that is above 1), then how many outputs were
+compared, all of them equal: lists of symbols, hypotheses (beam 5), texts. If anything differs, no page is made."""
 
 
 def main(reports: list[str]) -> None:
-    """Write the table."""
+    """Write the page."""
     rows: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for report in reports:
         for case in ElementTree.parse(report).iter("testcase"):
@@ -38,15 +35,23 @@ def main(reports: list[str]) -> None:
             for what, value in noted.items():
                 row[what] = max(row.get(what, 0.0), float(value))
     rows.pop(("", ""), None)
-    columns = [f"largest {what}" for what in NUMBERS] + [f"equal {what}" for what in OUTPUTS]
-    columns = [column for column in columns if any(column in row for row in rows.values())]
-    lines = ["| model | library | " + " | ".join(column.split()[1] for column in columns) + " |"]
-    lines.append("|---|---|" + "---:|" * len(columns))
-    for (library, model), row in sorted(rows.items()):
-        cells = [shown(column, row.get(column)) for column in columns]
-        lines.append(f"| {model} | {library} | " + " | ".join(cells) + " |")
-    OUT.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
+    OUT.write_text(page(rows), encoding="utf-8")
     print(f"{OUT}: {len(rows)} models")
+
+
+def page(rows: dict[tuple[str, str], dict[str, float]]) -> str:
+    """Return the page: a table for each library, with the columns that its models have."""
+    parts = [HEAD]
+    for library in sorted({library for library, _ in rows}):
+        models = {model: row for (name, model), row in sorted(rows.items()) if name == library}
+        columns = [f"largest {what}" for what in NUMBERS] + [f"equal {what}" for what in OUTPUTS]
+        columns = [column for column in columns if any(column in row for row in models.values())]
+        lines = ["| model | " + " | ".join(column.split()[1] for column in columns) + " |"]
+        lines.append("|---|" + "---:|" * len(columns))
+        for model, row in models.items():
+            lines.append(f"| {model} | " + " | ".join(shown(column, row.get(column)) for column in columns) + " |")
+        parts += [f"## {library}", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
 
 
 def shown(column: str, value: float | None) -> str:
