@@ -1,9 +1,8 @@
 """Make docs/systems.md of docstrings, recipes and results: ``python -m scripts.systems``.
 
 Each fact stands once. A method's docstring (for what needs no Python of its own, the header of a recipe) names the
-paper, and in paragraphs of their own what differs from it, what is not established and what is not implemented: the
-page links to it, and the site's page of methods prints it. Figures are those of recipes/{almanac,help}/results.jsonl.
-scripts/systems.md has what stands before the systems; in it,
+paper, and in paragraphs of their own what differs from it, what is not established and what is not implemented.
+Figures are those of recipes/{almanac,help}/results.jsonl. scripts/systems.md has what stands before the systems; in it,
 ``{almanac/costt}`` is the measured effect of that recipe, and ``{compared NAMES}`` a table of several recipes or arms
 (``almanac/cascade_low:joint``).
 """
@@ -33,6 +32,8 @@ LIST = ROOT / "scripts" / "systems.yaml"
 GROUNDS = {"almanac": "Almanac", "help": "The help"}
 #: What the word of a comparison says of a claim.
 VERDICTS = {"better": "shows", "n.s.": "not significant", "worse": "contradicts"}
+#: How paragraphs begin that the page repeats.
+TOLD = ("Differs from", "Not implemented")
 NAMES = r"[A-ZÀ-Ý][\w-]+(?:(?:, [A-Z]\w+)* and [A-Z]\w+| et al\.)?"
 #: A paper: its authors and year; those with a title or a venue are what a method is of.
 PAPER = re.compile(rf"({NAMES} (?:19|20)\d\d)(?=, ?\"|, arXiv|, [A-Z]|,\n)")
@@ -325,13 +326,16 @@ def section(system: System, lines: Sequence[Line]) -> str:
 
 
 def details(system: System, lines: Sequence[Line]) -> list[str]:
-    """Return a system's figures by ground, and why it does not show."""
+    """Return a system's figures by ground, why it does not show, and in what it differs from its paper."""
     measured = shown(system, lines)
     told = []
     for ground, name in GROUNDS.items():
         if own := evidence([line for line in measured if line["recipe"].startswith(f"{ground}/")]):
             told.append(f"- **{name}:** {own}.")
-    return told + ([f"- **Reason:** {system.reason}"] if system.reason else [])
+    told += [f"- **Reason:** {system.reason}"] if system.reason else []
+    return told + [
+        re.sub(r"^([^:]+:)", r"- **\1**", part) for part in paragraphs(system.home)[1:] if part.startswith(TOLD)
+    ]
 
 
 def evidence(lines: Iterable[Line]) -> str:
