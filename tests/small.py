@@ -37,12 +37,12 @@ GOLDEN = Path(__file__).parent / "golden" / "model"
 # -- oracles and checks -----------------------------------------------------------------------------------------------
 
 
-def torch_layer(own: Layer, memory: str = "", activation: str = "gelu") -> Any:
+def torch_layer(own: Layer, memory: str = "", activation: str = "gelu", **more: Any) -> Any:
     """Return torch's layer of an encoder with a copy of our parameters; of a decoder, if a memory is named."""
     kind = nn.TransformerDecoderLayer if memory else nn.TransformerEncoderLayer
     inner, width = own.inner.weight.shape
     options = {"norm_first": own.pre_norm, "activation": activation, "batch_first": True, "dropout": 0.0}
-    theirs = kind(width, own.self_attention.heads, inner, **options)
+    theirs = kind(width, own.self_attention.heads, inner, **options | more)
     parts = {"self_attn.in_proj_": own.self_attention.queries_keys_values, "linear1.": own.inner, "linear2.": own.outer}
     parts |= {"self_attn.out_proj.": own.self_attention.output}
     norms = [own.self_attention_norm, *([own.memory_attention_norm] if memory else []), own.feedforward_norm]

@@ -131,10 +131,6 @@ def test_a_folder_cannot_name_a_reader_of_a_corpus(name):
         build({"class": READERS[name].__name__, "arguments": {"root": "/"}})
 
 
-def test_an_asset_cannot_lie_outside_the_folder(tmp_path):
-    refuses(ValueError, "not a file of the model folder", build, {"asset": "../secret"}, tmp_path)
-
-
 def test_positional_arguments_and_undescribed_parts_are_refused():
     refuses(TypeError, "keyword", Leaf, 3)
     refuses(TypeError, "left", describe, Tree(left=type("Plain", (), {"size": 1})(), right=Leaf(size=1), names={}))
@@ -163,16 +159,10 @@ class Part(Described):
         ({"flag": True, "count": 3, "share": 0.5, "items": [1], "table": {"a": 0.5}, "any": {"x": [1]}}, None),
         ({"share": 3, "table": {"a": 1}, "items": None, "choice": "a", "any": True}, None),
         ({"flag": 1}, "flag: 1 is not a bool"),
-        ({"count": True}, "count: True is not an int"),
-        ({"count": 0.5}, "count: 0.5 is not an int"),
         ({"count": 2**63 - 1}, None),
         ({"count": 2**63}, "count: 9223372036854775808 is a number of more than 64 bits"),
-        ({"share": -(2**63)}, "share: -9223372036854775808 is a number of more than 64 bits"),
-        ({"share": "x"}, "share: 'x' is not a float"),
         ({"items": [1, "x"]}, "items: item 1: 'x' is not an int"),
         ({"items": {"a": 1}}, "items: {'a': 1} is not list[int]"),
-        ({"table": {"a": "x"}}, "table: a: 'x' is not a float"),
-        ({"choice": 0.5}, "choice: 0.5 is not an int or a str"),
         ({"leaf": {"class": "Part", "arguments": {}}}, "leaf: Part is not a Leaf"),
         ({"leaf": {"class": "Leaf", "arguments": {"size": 1}}}, None),
     ],

@@ -112,14 +112,28 @@ def test_a_recipe_is_compared_with_ranges(text, hint, said):
     assert signatures.mismatch(parse_value(text, "key"), hint) == said
 
 
+#: Numbers that have a range in every constructor.
+LIMITED = {
+    *"""beam behind ahead candidates channel_probability channel_span chunk compared concentration entries epsilon
+exponent final final_dropout final_scale flat gradient_scale groups ignore_prefix initial initial_scale iterations
+label_smoothing limit masked maximum_length maximum_length_extra maximum_length_ratio maximum_rate maximum_ratio
+minimum_length n_best null peak probability replaced samples shard_rows span strip_prefix strip_suffix temperature
+tension top_k top_p total types warmup""".split()
+}
+
+
 def test_every_class_with_ranges_looks_at_them():
-    seen = 0
+    seen, bare = 0, []
     for package in map(importlib.import_module, ("dragoman.shared", "dragoman.mt", "dragoman.st")):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             with contextlib.suppress(ModuleNotFoundError):  # of an extra
                 for name, kind in vars(importlib.import_module(module.name)).items():
                     own = vars(kind).get("__init__") if type(kind) in (type, ABCMeta) else None
-                    if own and kind.__module__ == module.name and any(map(_is_limited, hints(own).values())):
-                        seen += 1
-                        assert inspect.unwrap(own) is not own, f"{name} must be Checked"
-    assert seen > 90
+                    if own and kind.__module__ == module.name:
+                        numbers = {key for key, hint in hints(own).items() if hint in (int, float)}
+                        numbers &= LIMITED & {*inspect.getfullargspec(inspect.unwrap(own)).kwonlyargs}  # not handed on
+                        bare += [f"{name}.{key}" for key in numbers if issubclass(kind, Checked)]
+                        if any(map(_is_limited, hints(own).values())):
+                            seen += 1
+                            assert inspect.unwrap(own) is not own, f"{name} must be Checked"
+    assert seen > 90 and bare == []

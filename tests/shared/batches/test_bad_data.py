@@ -1,32 +1,15 @@
 """Faults in data, seen through the command: a line with file, line and value, exit code 1, nothing lost."""
 
 import os
-import sys
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import soundfile
 
-from dragoman.cli.main import main
 from dragoman.shared.batches.manifest import COLUMNS, Manifest
 
 TONE = 0.3 * np.sin(np.arange(16000) / 9)
-
-
-@pytest.fixture
-def dragoman(monkeypatch, capsys):
-    """Run the command here; return its exit code, output and complaint."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
-        monkeypatch.setattr("signal.signal", lambda *_: None)
-        with pytest.raises(SystemExit) as end:
-            main()
-        captured = capsys.readouterr()
-        return int(end.value.code or 0), captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture
@@ -43,20 +26,6 @@ def table(tmp_path):
 
 
 @pytest.fixture
-def talks(tmp_path):
-    """Two segments in the layout of MuST-C."""
-    data = tmp_path / "talks" / "en-de" / "data" / "train"
-    (data / "wav").mkdir(parents=True)
-    (data / "txt").mkdir()
-    soundfile.write(data / "wav" / "t.wav", np.tile(TONE, 4), 16000)
-    lines = [f"- {{duration: 1.0, offset: {i}.5, speaker_id: s, wav: t.wav}}\n" for i in range(2)]
-    (data / "txt" / "train.yaml").write_text("".join(lines))
-    (data / "txt" / "train.en").write_text("One.\nTwo.\n")
-    (data / "txt" / "train.de").write_text("Eins.\nZwei.\n")
-    return tmp_path / "talks"
-
-
-@pytest.fixture
 def texts(tmp_path):
     root = tmp_path / "texts"
     root.mkdir()
@@ -68,10 +37,6 @@ def texts(tmp_path):
 def cut(root):
     path = root / "b.wav"
     path.write_bytes(path.read_bytes()[:-1000])
-
-
-def empty_clip(root):
-    (root / "b.wav").write_bytes(b"")
 
 
 def not_a_number(root):
@@ -90,14 +55,6 @@ def replace(name, old, new):
     return change
 
 
-def append(name, more):
-    def change(root):
-        path = next(root.rglob(name))
-        path.write_bytes(path.read_bytes() + more)
-
-    return change
-
-
 def empty(*names):
     def change(root):
         for name in names:
@@ -107,23 +64,13 @@ def empty(*names):
 
 
 OWN = ("table", "tsv", ["--target-language", "de"])
-TALKS = ("talks", "mustc", ["--target-language", "de"])
 TEXTS = ("texts", "moses", ["--source-language", "en", "--target-language", "de"])
-LOST_ITEM = "train.yaml: 3 segments, but train.en has 2 lines: item 3 has no line"
-LOST_LINE = "train.yaml: 2 segments, but train.de has 3 lines: line 3 no item"
-SEGMENT = b"- {duration: 1.0, offset: 2.0, speaker_id: s, wav: t.wav}\n"
 LONG = b"x" * 10_000_000
 BAD = {
     "truncated wav": (OWN, cut, ["own/train.tsv, line 3", "b.wav: cut off: 32000 bytes", "31000 there"]),
-    "0-byte clip": (OWN, empty_clip, ["own/train.tsv, line 3", "b.wav: not readable as sound (0 bytes"]),
     "NaN audio": (OWN, not_a_number, ["own/train.tsv, line 3", "b.wav: not a number among the samples"]),
     "unknown language": (OWN, replace("train.tsv", b"b.\ten", b"b.\txx"), ["train.tsv, line 3", "'xx'"]),
     "no table": (OWN, empty("train.tsv"), ["train.tsv, line 1: empty, where the names"]),
-    "a row too wide": (OWN, append("train.tsv", b"d\te\tf\tg\th\ti\n"), ["train.tsv, line 5: 6 cells where"]),
-    "10 MB cell": (OWN, append("train.tsv", b"d\t\t" + LONG + b"\tD\ten\n"), ["train.tsv, line 5: field larger"]),
-    "a segment too many": (TALKS, append("train.yaml", SEGMENT), [LOST_ITEM]),
-    "a line too many": (TALKS, append("train.de", b"Drei.\n"), [LOST_LINE]),
-    "no segments": (TALKS, empty("train.yaml"), ["train.yaml: a list of segments is expected, but the file is empty"]),
     "10 MB line": (TEXTS, replace("train.de", b"Zwei", LONG), ["train.de, line 2", "10,000,001 characters"]),
     "not UTF-8": (TEXTS, replace("train.de", b"Zwei", b"Zw\xe4i"), ["train.de, line 2", "byte 0xe4", "Zw\\udce4i"]),
     "no lines": (TEXTS, empty("train.en", "train.de"), ["moses/en-de/train: 0 of 0 rows are left: ", "train.en"]),
@@ -161,15 +108,6 @@ def test_an_id_that_is_not_utf8_can_be_left_out(table, dragoman, tmp_path):
     assert "\\udcff" in (tmp_path / "out" / "prepared.json").read_text(encoding="utf-8")
     code, output, _ = dragoman("check", "tsv", *options)
     assert code == 1 and "byte 0xff" in output
-
-
-def test_bad_rows_can_be_left_out(table, dragoman, tmp_path):
-    cut(table)
-    options = ["--root", table, "--target-language", "de", "--out", tmp_path / "out", "--skip-bad", "--workers", 1]
-    code, output, _ = dragoman("prepare", "tsv", *options)
-    assert code == 0 and "left out 1: " in output and "line 3: row b" in output
-    assert Manifest.open(tmp_path / "out" / "train.arrow").column("id").to_pylist() == ["a", "c"]
-    assert "b\t" in (tmp_path / "out" / "train.skipped.tsv").read_text()
 
 
 @pytest.mark.parametrize("option", ["--source-language", "--target-language"])

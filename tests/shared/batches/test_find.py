@@ -11,7 +11,7 @@ from dragoman.shared.batches.find import (
     text_manifests,
     text_readers,
     written_below,
-)  # fmt: skip
+)
 from dragoman.shared.errors import DataError, UsageError
 from tests.small import refuses
 
@@ -85,14 +85,10 @@ def test_directions_end_where_there_are_none():
 
 
 def test_lists_of_recipes():
-    assert text_readers(reader=lambda **given: given, languages=["de", "en"]) == [
-        {"language": "de"},
-        {"language": "en"},
-    ]
-    assert text_manifests(folder="m", languages=["de", "en"], splits=["train", "dev"]) == [
-        *("m/de/train.arrow", "m/de/dev.arrow"),
-        *("m/en/train.arrow", "m/en/dev.arrow"),
-    ]
+    codes = ["de", "en"]
+    assert text_readers(reader=lambda **given: given, languages=codes) == [{"language": code} for code in codes]
+    wanted = ["m/de/train.arrow", "m/de/dev.arrow", "m/en/train.arrow", "m/en/dev.arrow"]
+    assert text_manifests(folder="m", languages=codes, splits=["train", "dev"]) == wanted
     assert joined([1], [], [2, 3]) == [1, 2, 3] and joined() == []
     made = readers(reader=lambda **given: given, sources=["de", "fr"], targets=["en", "de"], pivot="fr")
     assert made == [{"source_language": "fr", "target_language": code} for code in ("en", "de")]

@@ -24,8 +24,8 @@ from dragoman.shared.batches.randomness import generator
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.batches.stream import Budget, Stream
 from dragoman.shared.described import Described
-from dragoman.shared.text.piece_model import train_sentencepiece
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from tests import small
 from tests.conftest import IMPORT_PATH
 from tests.small import refuses, slow_but
 
@@ -60,26 +60,20 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for i in range(60):
         text = " ".join(rng.choice(words, rng.integers(1, 9)))
         rows.append(
-            {
-                "id": f"r{i}",
-                "audio": str(folder / ("talk.wav" if i % 3 else "talk.flac")),
-                "start": float(rng.uniform(0, 30)),
-                "duration": float(rng.uniform(0.3, 3)),
-                "source_text": text,
-                "source_language": "en",
-                "target_text": text.upper(),
-                "target_language": ["de", "fr"][i % 2],
-            }
-        )
+            small.row(
+                f"r{i}", text, text.upper(), target_language=["de", "fr"][i % 2],
+                audio=str(folder / ("talk.wav" if i % 3 else "talk.flac")), start=float(rng.uniform(0, 30)),
+                duration=float(rng.uniform(0.3, 3)),
+            )
+        )  # fmt: skip
     Manifest.write(folder / "train.arrow", rows)
-    texts = [row["source_text"] + " " + row["target_text"] for row in rows]
-    train_sentencepiece(texts, folder / "m.model", kind="bpe", size=320)
     return folder
 
 
 @pytest.fixture(scope="module")
 def tokenizer(corpus: Path) -> SentencePieceTokenizer:
-    return SentencePieceTokenizer(model=str(corpus / "m.model"), tags=["de", "fr", "en"])
+    texts = [row["source_text"] + " " + row["target_text"] for row in Manifest.open(corpus / "train.arrow")]
+    return small.tokenizer(texts, ["de", "fr", "en"], kind="bpe", size=320)
 
 
 def make_streams(corpus: Path, tokenizer: SentencePieceTokenizer) -> list[Stream]:
@@ -333,13 +327,6 @@ def test_collate(tokenizer: SentencePieceTokenizer) -> None:
     field = TextField(column="source_text", tokenizer=tokenizer, prefix=[])
     batch = collate(rows, {"source": field}, np.random.default_rng(0))
     assert batch.ids == ["a", "b"] and batch.languages == {} and len(batch["source"]) == 2
-
-
-def test_ranks_share_an_epoch(corpus: Path, tokenizer: SentencePieceTokenizer, expected: list) -> None:
-    loaders = [Loader(streams=make_streams(corpus, tokenizer)[:1], seed=7, rank=rank, world=3) for rank in range(3)]
-    parts = [list(loader.epoch(0)) for loader in loaders]
-    assert len({len(part) for part in parts}) == 1 and len(parts[0]) == loaders[0].length(0)
-    assert sorted(i for part in parts for batch in part for i in batch.ids) == sorted(f"r{i}" for i in range(60))
 
 
 def test_largest_and_report(corpus: Path, tokenizer: SentencePieceTokenizer) -> None:

@@ -251,17 +251,6 @@ def test_streams_come_by_weight_and_go_round() -> None:
         assert len({tuple(row for _, row in turn) for turn in turns}) > 1  # in new orders
 
 
-@pytest.mark.parametrize("share", [3, 2, 1])
-def test_whole_ratios_hold_in_every_window(share: int) -> None:
-    main = make_stream(token_lengths(400), Budget(tokens=500), name="st")
-    side = make_stream(token_lengths(3000, 1), Budget(tokens=800), name="mt", weight=share)
-    plan = Plan([main, side], seed=1, epoch=2, world=2)
-    streams = [plan.step(index).stream for index in range(len(plan))]
-    assert len(streams) % (1 + share) == 0
-    for start in range(0, len(streams), 1 + share):
-        assert sum(streams[start : start + 1 + share]) == share
-
-
 def test_a_large_side_stream_goes_on_where_it_was() -> None:
     main = make_stream(token_lengths(2000), Budget(tokens=500), name="st")
     side = make_stream(token_lengths(30_000, 1), Budget(tokens=500), name="mt", weight=3)

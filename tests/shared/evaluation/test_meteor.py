@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman.reporting.significance import compare
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation.meteor import OTHERS, SETTINGS, VARIABLE, MeteorMetric
 from dragoman.shared.evaluation.scores import TextScorer, score
@@ -129,16 +128,6 @@ def test_words_that_the_program_does_not_divide_are_those_of_wer(
     assert (java.folder / "asked").read_text().strip().endswith(f"-stdio -l {code}")
     assert f"-wo-{code}-no_norm-" in found.signature
     assert found.signature.endswith(f"|tok:{unit}|norm:nopunct+lower|lang:{language.split('-')[0]}")
-
-
-def test_systems_are_compared_by_their_texts(java: Java) -> None:
-    scorer = TextScorer(["a dog runs"] * 30, "en", ["meteor"])
-    java.answers(*[WHOLE] * 30)
-    [good] = scorer.count(["a dog runs"] * 30)
-    java.answers(*[DOG] * 30)
-    [bad] = scorer.count(["the dog"] * 30)
-    found = compare(good, bad, samples=50, trials=50)
-    assert found.difference == pytest.approx(100 - bad.score) and found.p_bootstrap < 0.05
 
 
 def test_what_is_missing_is_said_before_anything_is_translated(java: Java, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,10 +105,8 @@ def test_no_curve_is_hidden_by_another(tmp_path, figures):
     plot_training(rows, tmp_path / "training.png")
     first, second, total, _ = figures[0].axes[0].lines
     assert first.get_linewidth() < total.get_linewidth() and first.get_zorder() > total.get_zorder()
-    assert [line.get_linestyle() for line in (first, second)] == [
-        "-",
-        "--",
-    ] and second.get_zorder() > total.get_zorder()
+    assert [line.get_linestyle() for line in (first, second)] == ["-", "--"]
+    assert second.get_zorder() > total.get_zorder()
 
 
 def test_one_point_is_a_dot(tmp_path, figures):

@@ -57,6 +57,7 @@ def test_defaults_and_the_processes_of_torchrun(monkeypatch):
     machine = Machine(device="cpu")
     assert (machine.rank, machine.world, machine.workers, machine.main) == (0, 1, 1, True)
     assert machine.compile is False and not machine.deterministic
+    assert Machine(device="cpu", compile=True).compile is True and precision_of(None) == "fp32"
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert Machine().device == "cpu"
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
@@ -73,28 +74,18 @@ def test_gpus_compute_in_bfloat16_where_they_have_it(monkeypatch, has, precision
     monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda **how: asked.append(how) or has)
     assert Machine(device="cuda:0").precision == precision and asked == [{"including_emulation": False}]
     assert Machine(device="cuda:0", precision="fp16").autocast_dtype == torch.float16
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    refuses(UsageError, "^device 'mps' is not available on this machine$", device._device, "mps", several=False)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
     assert (Machine(device="mps").device, Machine(device="mps").precision) == ("mps", "fp32")
     monkeypatch.setattr("torch.autocast", lambda kind, dtype: (kind, dtype))
     assert Machine(device="cuda:0").autocast() == ("cuda", torch.bfloat16) or not has
 
 
-def test_eight_bits_are_for_a_cpu(monkeypatch):
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    assert Machine(device="cpu", precision="int8").precision == "int8"
-    refuses(UsageError, "precision int8 is for a CPU, not for cuda:0", Machine, device="cuda:0", precision="int8")
-
-
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "cuda:", "cpu:0", "mps:0", "auto:1", ""])
 def test_names_of_no_device_are_refused(name):
     said = f"^device must be auto, cpu, cuda, cuda:N or mps, not {name!r}$"
     refuses(UsageError, said, device._device, name, several=False)
-
-
-def test_a_device_of_another_machine_is_refused(monkeypatch):
-    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
-    refuses(UsageError, "^device 'mps' is not available on this machine$", device._device, "mps", several=False)
-    assert precision_of(None) == "fp32"
 
 
 @pytest.mark.parametrize(
@@ -108,8 +99,3 @@ def test_layers_are_compiled_on_gpus_where_there_is_a_compiler(monkeypatch, capl
     monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/gcc" if found else None)
     assert Machine(device="cuda", compile=given).compile is compiled
     assert ("a C compiler cannot be found" in caplog.text) is (given == "auto" and not found)
-
-
-def test_compile_has_three_values():
-    assert Machine(device="cpu", compile="auto").compile is False
-    assert Machine(device="cpu", compile=True).compile is True

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from dragoman import DataError, Recipe, System, UsageError
+from dragoman import DataError, Recipe, UsageError
 from dragoman.exchange.fairseq.fairseq_s2t import DataConfig
 from dragoman.exchange.vocabularies.vocabulary import read_vocabulary
 from dragoman.shared.machine import nesting
@@ -121,11 +121,6 @@ def test_a_recipe_of_the_greatest_depth_is_built(tmp_path):
     for _ in range(levels):
         value = value["a"]
     assert value == 1
-
-
-def test_a_model_folder_that_is_nested_too_deep_is_a_data_error(tmp_path):
-    (tmp_path / "config.json").write_text('{"format": 1, "system": ' + "[" * 3_000 + "]" * 3_000 + "}", "utf-8")
-    refuses(DataError, f"config.json: .*{TOO_DEEP}", System.load, tmp_path)
 
 
 def test_a_vocabulary_that_is_nested_too_deep_is_a_data_error(tmp_path):

@@ -13,18 +13,11 @@ from tests.small import refuses
 
 
 def by_hand(queries: Tensor, keys: Tensor, values: Tensor, heads: int, seen) -> Tensor:
-    """Attend by loops over heads and positions; ``seen(i, j)`` tells whether query i may see key j."""
-    length, width = queries.shape
-    size = width // heads
-    out = torch.zeros(length, width, dtype=queries.dtype)
-    for h in range(heads):
-        part = slice(h * size, (h + 1) * size)
-        for i in range(length):
-            visible = [j for j in range(len(keys)) if seen(i, j)]
-            scores = [math.exp((queries[i, part] @ keys[j, part]).item() / math.sqrt(size)) for j in visible]
-            for score, j in zip(scores, visible, strict=True):
-                out[i, part] += score / sum(scores) * values[j, part]
-    return out
+    """Attend by the formula; ``seen(i, j)`` tells whether query i may see key j."""
+    queries, keys, values = (x.view(len(x), heads, -1).transpose(0, 1) for x in (queries, keys, values))
+    hidden = torch.tensor([[not seen(i, j) for j in range(keys.shape[1])] for i in range(queries.shape[1])])
+    scores = queries @ keys.transpose(1, 2) / math.sqrt(queries.shape[2])
+    return (scores.masked_fill(hidden, -math.inf).softmax(-1) @ values).transpose(0, 1).flatten(1)
 
 
 def self_attention(width: int = 8, heads: int = 2) -> SelfAttention:
@@ -51,7 +44,9 @@ def test_self_attention_equals_a_loop(causal: bool, prompted: str, length: int) 
     shown = {"no": [[], []], "all": [[0, 1, 2], [0, 1, 2]], "some": [[0, 1], [2]]}[prompted]
     mask = torch.tensor([[number in row for number in range(3)] for row in shown]) if prompted == "some" else None
     prompts = None if prompted == "no" else Prompts(keys, values, mask)
-    result = attention(x, mask=None if causal else Padded(x, lengths).mask, causal=causal, prompts=prompts)
+    if whole := causal or length == 1:  # there is no mask of the input
+        lengths[:] = length
+    result = attention(x, mask=None if whole else Padded(x, lengths).mask, causal=causal, prompts=prompts)
     for row, (own, chosen) in enumerate(zip(lengths.tolist(), shown, strict=True)):
         q, k, v = projected(attention, x[row, :own])
         k, v, extra = torch.cat([keys[row, chosen], k]), torch.cat([values[row, chosen], v]), len(chosen)
@@ -73,16 +68,6 @@ def test_self_attention_under_a_mask_of_pairs_equals_a_loop(prompted: bool) -> N
         k, v = torch.cat([keys[0, :extra], k]), torch.cat([values[0, :extra], v])
         attended = by_hand(q, k, v, 2, lambda i, j, row=row: j < extra or bool(mask[row, i, j - extra]))
         torch.testing.assert_close(result[row], finish(attention, attended))
-
-
-def test_masked_prompts_without_a_mask_of_the_input() -> None:
-    attention = self_attention()
-    x, keys, values = (torch.randn(2, 3, 8, dtype=torch.float64) for _ in range(3))
-    mask = torch.tensor([[True, False, True], [False, True, False]])
-    found = attention(x, prompts=Prompts(keys, values, mask))
-    for row in range(2):
-        own = Prompts(keys[row : row + 1, mask[row]], values[row : row + 1, mask[row]])
-        torch.testing.assert_close(found[row : row + 1], attention(x[row : row + 1], prompts=own))
 
 
 def test_joined_prompts() -> None:
@@ -112,49 +97,27 @@ def test_pieces_with_a_past_equal_the_whole(prompted: bool) -> None:
     torch.testing.assert_close(torch.cat(pieces, dim=1), attention(x, **more))
 
 
-def test_a_past_follows_its_rows() -> None:
-    past, shadow = Past(), [[], [], [], []]
-    generator = torch.Generator().manual_seed(0)
-    for step in range(40):
-        keys = torch.rand(len(shadow), 1, 1, 1, generator=generator)
-        shadow = [row + [key.item()] for row, key in zip(shadow, keys, strict=True)]
-        stored = past.append(keys, -keys)
-        torch.testing.assert_close(stored[0][:, 0, :, 0], torch.tensor(shadow))
-        torch.testing.assert_close(stored[1][:, 0, :, 0], -torch.tensor(shadow))
-        size = {10: 2, 20: 6}.get(step, len(shadow))
-        index = torch.randint(len(shadow), (size,), generator=generator)
-        past.reorder(index)
-        shadow = [shadow[i] for i in index.tolist()]
-
-
-def test_memory_attention_equals_a_loop_for_every_beam() -> None:
+@pytest.mark.parametrize("shared", [None, False, True], ids=["all is seen", "each sentence", "all alike"])
+def test_memory_attention_equals_a_loop_for_every_beam(shared: bool | None) -> None:
     torch.manual_seed(0)
     attention = MemoryAttention(width=8, heads=2, memory_width=6).double().eval()
     memory = Padded(torch.randn(2, 4, 6, dtype=torch.float64), torch.tensor([4, 2]))
     x = torch.randn(6, 3, 8, dtype=torch.float64)  # three beams a sentence
-    remembered = attention.remember(memory)
-    result = attention(x, remembered)
-    key_weight, value_weight = attention.keys_values.weight.chunk(2)
-    key_bias, value_bias = attention.keys_values.bias.chunk(2)
-    for row in range(6):
-        states = memory.rows()[row // 3]
-        queries = x[row] @ attention.queries.weight.T + attention.queries.bias
-        keys, values = states @ key_weight.T + key_bias, states @ value_weight.T + value_bias
-        attended = by_hand(queries, keys, values, 2, lambda i, j: True)
-        torch.testing.assert_close(result[row], finish(attention, attended))
-    one = attention(x[3:], remembered.select(torch.tensor([1])))
-    torch.testing.assert_close(one, result[3:])
-    for shared in (False, True):  # whether all sentences see alike
-        seen = torch.rand(1 if shared else 2, 3, 4, generator=torch.Generator().manual_seed(2)) < 0.5
+    seen = None if shared is None else torch.rand(1 if shared else 2, 3, 4) < 0.5
+    if seen is not None:
         seen[..., 0] = True
-        for given in (remembered, remembered.for_many_calls()):
-            some = attention(x, given, seen)
-            for row in range(6):
-                states, shown = memory.rows()[row // 3], seen[0 if shared else row // 3]
-                queries = x[row] @ attention.queries.weight.T + attention.queries.bias
-                keys, values = states @ key_weight.T + key_bias, states @ value_weight.T + value_bias
-                attended = by_hand(queries, keys, values, 2, lambda i, j, shown=shown: bool(shown[i, j]))
-                torch.testing.assert_close(some[row], finish(attention, attended))
+    remembered = attention.remember(memory)
+    result = attention(x, remembered, seen)
+    torch.testing.assert_close(attention(x, remembered.for_many_calls(), seen), result)
+    weights, biases = attention.keys_values.weight.chunk(2), attention.keys_values.bias.chunk(2)
+    for row in range(6):
+        keys, values = (memory.rows()[row // 3] @ w.T + b for w, b in zip(weights, biases, strict=True))
+        queries = x[row] @ attention.queries.weight.T + attention.queries.bias
+        shown = torch.ones(3, 4) if seen is None else seen[0 if shared else row // 3]
+        attended = by_hand(queries, keys, values, 2, lambda i, j, shown=shown: bool(shown[i, j]))
+        torch.testing.assert_close(result[row], finish(attention, attended))
+    if seen is None:
+        torch.testing.assert_close(attention(x[3:], remembered.select(torch.tensor([1]))), result[3:])
 
 
 @pytest.mark.parametrize("many_calls", [False, True])
@@ -200,7 +163,7 @@ def test_what_is_refused() -> None:
 
 
 @pytest.mark.parametrize("seen", ["all", "lengths", "each query's own"])
-def test_attention_by_products_equals_a_loop(seen: str) -> None:
+def test_attention_by_products_is_torchs(seen: str) -> None:
     torch.manual_seed(0)
     queries, keys, values = (torch.randn(2, 3, length, 4, dtype=torch.float64) for length in (5, 7, 7))
     masks = {
@@ -209,16 +172,11 @@ def test_attention_by_products_equals_a_loop(seen: str) -> None:
         "each query's own": torch.ones(5, 7, dtype=torch.bool).tril(2),
     }
     mask = masks[seen]
-    every = torch.ones(2, 3, 5, 7, dtype=torch.bool)
-    visible = every if mask is None else mask.expand_as(every)
     result = by_products(queries, keys, values, mask)
     if mask is not None:
         assert torch.equal(by_products(queries, keys, values, added(mask, queries.dtype)), result)
-    for b in range(2):
-        for h in range(3):
-            there = visible[b, h]
-            attended = by_hand(queries[b, h], keys[b, h], values[b, h], 1, lambda i, j, there=there: there[i, j])
-            torch.testing.assert_close(result[b, h], attended)
+    wanted = torch.nn.functional.scaled_dot_product_attention(queries, keys, values, mask)
+    torch.testing.assert_close(result, wanted)
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])

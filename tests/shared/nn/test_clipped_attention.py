@@ -1,41 +1,11 @@
 """The parts of w2v-BERT 2.0 that a Conformer lacks: clipped distances, causal convolutions, stacked frames."""
 
-import math
-
-import pytest
 import torch
 
-from dragoman.shared.nn.conformer import ClippedAttention, ConformerLayer
+from dragoman.shared.nn.conformer import ConformerLayer
 from dragoman.shared.nn.fbank import UtteranceNorm
 from dragoman.shared.nn.subsampler import StackedFrames
 from dragoman.shared.padded import Padded
-from tests.small import refuses
-
-
-@pytest.mark.parametrize(("behind", "ahead"), [(2, 1), (0, 0), (9, 9)])
-def test_attention_equals_loops(behind: int, ahead: int) -> None:
-    torch.manual_seed(0)
-    attention = ClippedAttention(width=6, heads=2, behind=behind, ahead=ahead).double().eval()
-    with torch.no_grad():
-        for parameter in attention.parameters():
-            parameter.normal_()
-    x, real = torch.randn(1, 6, 6, dtype=torch.float64), 5
-    mask = (torch.arange(6) < real)[None]
-    weight, bias = attention.queries_keys_values.weight, attention.queries_keys_values.bias
-    queries, keys, values = (x[0] @ weight.T + bias).chunk(3, dim=1)
-    joined = torch.zeros(6, 6, dtype=torch.float64)
-    for head in range(2):
-        part = slice(3 * head, 3 * head + 3)
-        for i in range(6):
-            scores = []
-            for j in range(real):
-                distance = min(max(j - i, -behind), ahead) + behind
-                key = keys[j, part] + attention.distance_keys[distance]
-                scores.append(math.exp(float(queries[i, part] @ key) / math.sqrt(3)))
-            for j, score in enumerate(scores):
-                joined[i, part] += score / sum(scores) * values[j, part]
-    expected = joined @ attention.output.weight.T + attention.output.bias
-    torch.testing.assert_close(attention(x, mask=mask)[0], expected)
 
 
 def layer(**given) -> ConformerLayer:
@@ -83,20 +53,3 @@ def test_variances_may_be_unbiased() -> None:
         expected = (x - x.mean(0)) / (x.var(0) + 0.5).sqrt()
         torch.testing.assert_close(found.values[row, :length], expected)
     assert not UtteranceNorm(correction=1)(Padded(torch.randn(1, 1, 3), torch.tensor([1]))).values.any()
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: layer(causal=False), "kernel must be odd, not 4"),
-        (lambda: ConformerLayer(width=8, heads=2, feedforward=8, distances=[3]), "distances must be two"),
-        (
-            lambda: ClippedAttention(width=8, heads=2, behind=-1, ahead=0),
-            "ClippedAttention: behind must be at least 0, not -1",
-        ),
-        (lambda: StackedFrames(width=0), "StackedFrames: width must be at least 1, not 0"),
-        (lambda: UtteranceNorm(correction=2), "UtteranceNorm: correction: 2 is not one of 0, 1"),
-    ],
-)
-def test_what_is_refused(make, message) -> None:
-    refuses(ValueError, message, make)

@@ -102,24 +102,6 @@ def test_an_embedding_can_share_token_vectors_and_keep_positions_and_norm_of_its
     torch.testing.assert_close(other.embed(tokens)[0, 0], torch.nn.functional.layer_norm(x, (4,)))
     again = build(describe({"source": owner, "target": other, "projection": tied}))
     assert again["target"].weight is again["source"].weight is again["projection"].weight
-    said = "9 x 4 with padding 3 cannot be shared .* 8 x 4"
-    refuses(ValueError, said, TextEmbedding, vocabulary=8, width=4, padding=3, shared_with=owner)
-
-
-def test_the_padding_symbol_has_no_vector_and_no_gradient() -> None:
-    embedding = TextEmbedding(vocabulary=9, width=4, padding=3, dropout=0.0)
-    embedding(Padded(torch.tensor([[5, 3]]), torch.tensor([1]))).values.sum().backward()
-    assert not embedding.weight.grad[3].any()
-    assert embedding.weight.grad[5].any()
-
-
-def test_embeddings_start_with_deviation_one_over_the_root_of_the_width() -> None:
-    torch.manual_seed(0)
-    for module in (
-        OutputProjection(width=64, vocabulary=2000),
-        LearnedPositions(width=64, length=2000),
-    ):
-        assert module.weight.std().item() == pytest.approx(1 / 8, rel=0.02)
 
 
 def test_projections() -> None:
@@ -182,7 +164,6 @@ def test_a_ctc_head_may_score_states_by_the_vectors_of_an_embedding() -> None:
     [
         lambda: SinusoidalPositions(width=3),
         lambda: Layer(width=4, heads=2, feedforward=8, norm_epsilon=-1.0),
-        lambda: TypeVectors(width=4, types=0),
         lambda: LearnedPositions(width=4, length=0),
         lambda: OutputProjection(width=0, vocabulary=5),
         lambda: Conv1dSubsampler(width=5, kernels=[4]),
@@ -227,10 +208,6 @@ def test_fairseqs_small_speech_model_has_its_parameters_and_runs_on_the_meta_dev
     [
         ({"padding": 5}, "the padding symbol 5 is outside the vocabulary of 5"),
         ({"padding": -1}, "the padding symbol -1 is outside the vocabulary of 5"),
-        ({"width": 0}, "TextEmbedding: width must be at least 1, not 0"),
-        ({"dropout": 1.0}, "TextEmbedding: dropout must be at least 0 and below 1, not 1.0"),
-        ({"dropout": -0.1}, "TextEmbedding: dropout must be at least 0 and below 1, not -0.1"),
-        ({"norm_epsilon": 0.0}, "TextEmbedding: norm_epsilon must be above 0, not 0.0"),
         ({"positions": SinusoidalPositions(width=6)},
          "positions of width 6 cannot be added to token vectors of width 4"),
         ({"shared_with": TextEmbedding(vocabulary=5, width=4, padding=2)},

@@ -65,18 +65,6 @@ def test_what_follows_a_prefix_is_a_sum_over_paths(scores, prefix):
         assert found[row, END] == pytest.approx(equals(scores, row, prefix) - before, abs=1e-4)
 
 
-def test_steps_add_up_to_the_loss_of_an_output(scores):
-    output = [A, B]
-    total, prefixes = torch.zeros(3), CtcPrefixes.empty(scores, BLANK)
-    for token in [*output, END]:
-        total += prefixes.following(END, BLANK)[:, token]
-        prefixes = prefixes.extended(torch.full((3,), token), BLANK)
-    expected = F.ctc_loss(
-        scores.values.transpose(0, 1), torch.tensor([output] * 3), scores.lengths, torch.tensor([2] * 3), BLANK, "none"
-    )
-    torch.testing.assert_close(total, -expected)
-
-
 def test_an_output_longer_than_its_sound_is_lowest_and_no_nan(scores):
     prefixes = CtcPrefixes.empty(scores, BLANK)
     for _ in range(6):
@@ -94,8 +82,10 @@ def added_up(scores, output):
     return total
 
 
-def test_steps_add_up_under_autocast(scores):
+def test_steps_add_up_to_the_loss_of_an_output_under_autocast_too(scores):
+    given = (torch.tensor([[A, B]] * 3), scores.lengths, torch.tensor([2] * 3), BLANK, "none")
     plain = added_up(scores, [A, B])
+    torch.testing.assert_close(plain, -F.ctc_loss(scores.values.transpose(0, 1), *given))
     with torch.autocast("cpu", torch.bfloat16):
         assert added_up(scores, [A, B]).equal(plain)
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from dragoman.shared.batch import Batch
 from dragoman.shared.described import build, describe
-from dragoman.shared.generator import Encoding, Generator, Scorer
+from dragoman.shared.generator import Generator, Scorer
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.heads import OutputProjection, TiedProjection
 from dragoman.shared.nn.recurrent import LstmEncoder, RecurrentDecoder, lstm
@@ -136,9 +136,8 @@ def test_sizes_that_cannot_be_are_refused(changes, said):
 @pytest.mark.parametrize("residual", [False, True])
 def test_a_decoder_is_a_loop_over_tokens_and_memory_states(residual):
     torch.manual_seed(2)
-    decoder = RecurrentDecoder(
-        inputs=READ, width=WIDTH, layers=2, memories=["source", "tap.1"], residual=residual
-    ).eval()
+    given = {"memories": ["source", "tap.1"], "residual": residual}
+    decoder = RecurrentDecoder(inputs=READ, width=WIDTH, layers=2, **given).eval()
     x = numbers(4, 2)
     top, first = numbers(3, 5, width=WIDTH, seed=1), numbers(3, 5, width=WIDTH, seed=2)
     decoded = decoder(x, {"source": top, "tap.1": first})
@@ -199,6 +198,7 @@ def test_step_by_step_is_all_at_once(model):
     assert isinstance(model, Generator)
     assert isinstance(model, Scorer)
     encoding = model.encode(Batch({"source": tokens(5, 3)}))
+    assert len(encoding) == 2 and bool(encoding.memories) == isinstance(model, RecurrentTranslator)
     prefix = tokens(6, 6)
     wanted = model.log_probabilities(prefix, encoding)
     state = model.start(encoding, Padded(prefix.values[:, :2], torch.tensor([2, 2])))
@@ -232,19 +232,6 @@ def test_beams_follow_their_rows_and_sentences_their_memories():
     refuses(ValueError, "3 rows cannot be 2 beams of at most 3 sentences", state.reorder, torch.tensor([0, 1, 2]))
 
 
-def test_a_batch_is_its_sentences():
-    model = translator()
-    prefix, source = tokens(4, 2), tokens(5, 3)
-    together = model.log_probabilities(prefix, model.encode(Batch({"source": source})))
-    for number, length in enumerate(prefix.lengths.tolist()):
-        row = source.values[number : number + 1, : source.lengths[number]]
-        encoding = model.encode(Batch({"source": Padded(row, source.lengths[number : number + 1])}))
-        alone = model.log_probabilities(
-            Padded(prefix.values[number : number + 1, :length], prefix.lengths[number : number + 1]), encoding
-        )
-        torch.testing.assert_close(together[number, :length], alone[0])
-
-
 def test_searches_can_use_it():
     model, start = translator(), Padded(torch.tensor([[2], [2]]), torch.tensor([1, 1]))
     batch = Batch({"source": tokens(5, 3)})
@@ -265,23 +252,14 @@ def test_it_can_be_described_and_built_again():
 
 
 def test_parts_that_do_not_fit_are_refused():
-    with pytest.raises(
-        ValueError, match="attends to \\['source', 'tap.2'\\], but the encoder gives \\['source', 'tap.1'\\]"
-    ):
-        translator(memories=["source", "tap.2"])
+    said = r"attends to \['source', 'tap.2'\], but the encoder gives \['source', 'tap.1'\]"
+    refuses(ValueError, said, translator, memories=["source", "tap.2"])
     parts = translator().arguments
-    with pytest.raises(ValueError, match="reads width 6, but the target embedding has 8"):
-        RecurrentTranslator(**parts | {"target_embedding": embedding(WIDTH)})
     wider = LstmEncoder(inputs=READ, width=10, layers=1, taps=[1])
-    with pytest.raises(ValueError, match="width 8 cannot be compared with an encoder's of 10"):
-        RecurrentTranslator(**parts | {"encoder": wider})
-    with pytest.raises(ValueError, match="its decoder attends to \\['source', 'tap.1'\\]"):
-        RecurrentLanguageModel(target_embedding=embedding(), decoder=parts["decoder"], projection=parts["projection"])
-
-
-def test_a_language_model_reads_no_source():
-    model = language_model()
-    encoding = model.encode(Batch({"source": tokens(5, 3)}))
-    assert isinstance(encoding, Encoding)
-    assert len(encoding) == 2
-    assert not encoding.memories
+    for changes, said in (
+        ({"target_embedding": embedding(WIDTH)}, "reads width 6, but the target embedding has 8"),
+        ({"encoder": wider}, "width 8 cannot be compared with an encoder's of 10"),
+    ):
+        refuses(ValueError, said, RecurrentTranslator, **parts | changes)
+    own = {name: parts[name] for name in ("target_embedding", "decoder", "projection")}
+    refuses(ValueError, r"its decoder attends to \['source', 'tap.1'\]", RecurrentLanguageModel, **own)

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -15,18 +14,6 @@ def vectors(*shape, seed):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def loop(anchors, candidates, temperature):
-    """The definition, an anchor at a time."""
-    total = 0.0
-    for number, anchor in enumerate(anchors):
-        scores = []
-        for candidate in candidates:
-            lengths = np.sqrt((anchor**2).sum()) * np.sqrt((candidate**2).sum())
-            scores.append(math.exp((anchor * candidate).sum() / lengths / temperature))
-        total -= math.log(scores[number] / sum(scores))
-    return total
-
-
 def test_two_orthogonal_pairs_give_the_hand_value():
     anchors = torch.tensor([[2.0, 0.0], [0.0, 0.5]])
     found = contrastive(anchors, anchors, temperature=0.5)
@@ -37,20 +24,13 @@ def test_two_orthogonal_pairs_give_the_hand_value():
     assert turned.correct.item() == 0
 
 
-def test_the_sum_is_that_of_a_loop():
-    anchors, candidates = vectors(5, 8, seed=1), vectors(5, 8, seed=2)
-    found = contrastive(anchors, candidates, temperature=0.2)
-    assert found.loss.item() == pytest.approx(loop(anchors.numpy(), candidates.numpy(), 0.2), rel=1e-5)
-    assert found.count.item() == 5
-
-
 def test_the_softmax_runs_over_the_candidates_of_each_anchor():
     anchors, candidates = vectors(6, 4, seed=1), vectors(6, 4, seed=2)
     cosines = F.cosine_similarity(anchors[:, None], candidates[None], dim=-1) / 0.1
-    found = contrastive(anchors, candidates, temperature=0.1).loss
-    torch.testing.assert_close(found, F.cross_entropy(cosines, torch.arange(6), reduction="sum"))
+    found = contrastive(anchors, candidates, temperature=0.1)
+    torch.testing.assert_close(found.loss, F.cross_entropy(cosines, torch.arange(6), reduction="sum"))
     other = F.cross_entropy(cosines.T, torch.arange(6), reduction="sum")
-    assert abs(found - other) > 0.1
+    assert abs(found.loss - other) > 0.1 and found.count.item() == 6
     torch.testing.assert_close(contrastive(candidates, anchors, temperature=0.1).loss, other)
 
 
@@ -60,16 +40,6 @@ def test_slots_are_compared_with_slots_of_the_same_sentence():
     parts = [contrastive(a, c, temperature=0.3) for a, c in zip(anchors, candidates, strict=True)]
     torch.testing.assert_close(whole.loss, sum(part.loss for part in parts))
     assert whole.correct == sum(part.correct for part in parts) and whole.count == 12
-
-
-def test_the_gradient_is_right():
-    anchors = vectors(3, 4, seed=1).requires_grad_()
-    candidates = vectors(3, 4, seed=2).requires_grad_()
-    contrastive(anchors, candidates, temperature=0.5).loss.backward()
-    step = torch.zeros(3, 4)
-    step[1, 2] = 1e-2
-    up, down = (contrastive(anchors.detach() + s * step, candidates.detach(), temperature=0.5).loss for s in (1, -1))
-    assert anchors.grad[1, 2].item() == pytest.approx((up - down).item() / 2e-2, abs=1e-3)
 
 
 @pytest.mark.parametrize(

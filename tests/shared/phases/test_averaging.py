@@ -21,13 +21,6 @@ from tests.shared.training.test_resuming import Told
 world, workspace = conftest.world, conftest.workspace
 
 
-def test_average_is_the_mean_of_the_system(tmp_path):
-    checkpoints = Checkpoints(keep="last 3")
-    for update, value in enumerate([1.0, 2.0, 6.0], start=1):
-        save(checkpoints, tmp_path, update, value=value)
-    assert average(list_checkpoints(tmp_path))["weight"].tolist() == [[3.0, 3.0]]
-
-
 def test_average_is_exact_where_float32_would_lose_small_numbers(tmp_path):
     """2**-24 vanishes beside 1 in float32; two of them do not in the mean."""
     checkpoints = Checkpoints(keep="last 3")

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from dragoman import BeamSearch, DataError, Manifest, Recipe, Rules, System, UsageError
-from dragoman.runs.running import run_recipe
+from dragoman import BeamSearch, DataError, Manifest, Rules, System, UsageError
 from dragoman.shared.batches.stream import Budget
-from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases import generating, sharded
 from dragoman.shared.phases.generating import Generate, fingerprint_of_model
@@ -197,37 +195,6 @@ def test_wrong_input_is_named(manifest, place, tmp_path):
     Manifest.write(other, list(manifest))
     both = generate(manifest, manifests=[str(manifest.path), str(other)])
     refuses(UsageError, "two of .* have the same names", both.run, place())
-    refuses(UsageError, "shard_rows must be at least 1, not 0", generate, manifest, shard_rows=0)
-
-
-RECIPE = """\
-# A model writes the translations of its own training data
-output_folder: {folder}
-model: {model}
-phases:
-    generate: !new:shared.phases.Generate
-        model: !ref <model>
-        manifests: [{manifest}]
-        search: !new:shared.search.beam.BeamSearch {{beam: 2}}
-        budget: !new:shared.batches.stream.Budget {{tokens: 100}}
-        quality: !new:shared.phases.Quality {{minimum_score: -5.0, maximum_ratio: 20.0}}
-    evaluate: !new:shared.phases.Evaluate
-        model: !ref <model>
-        manifests: [!ref <output_folder>/generate/en-de/train.arrow]
-        search: !new:shared.search.beam.BeamSearch {{beam: 2}}
-        budget: !new:shared.batches.stream.Budget {{tokens: 100}}
-        metrics: [chrf]
-"""
-
-
-def test_a_recipe_generates_and_its_next_phase_reads_it(manifest, tmp_path):
-    file = tmp_path / "self.yaml"
-    file.write_text(RECIPE.format(folder=tmp_path / "out", model=MODEL, manifest=manifest.path))
-    options = {"device": "cpu", "workers": 0, "noprogressbar": True}
-    run_recipe(Recipe.load(file, options))
-    run_recipe(Recipe.load(file, options))
-    (row,) = read(tmp_path / "out" / "results.jsonl")
-    assert row["value"] == 100.0 and row["lines"] == 10  # it agrees with itself; the blank row was dropped
 
 
 def test_a_models_fingerprint_is_of_its_files_alone(tmp_path):

@@ -113,7 +113,6 @@ def test_the_form_of_a_word():
 
 def test_refusals(folder):
     refuses(UsageError, "symmetrisation must be one of", run, folder, symmetrisation="best")
-    refuses(UsageError, "iterations must be", run, folder, iterations=0)
     links = {"links": {"en-de/train.arrow": "a.txt"}}
     refuses(UsageError, "by_table: True does not read links", run, folder, by_table=True, **links)
     other = {"links": {"en-fr/train.arrow": "a.txt"}}

@@ -104,12 +104,10 @@ def test_pieces_are_counted_in_the_texts_that_a_model_reads(tmp_path: Path, monk
     [
         ({"column": "audio"}, "columns must be source_text and target_text, not ['audio']"),
         ({"normalizers": {"b": []}}, "normalizers of ['b'] without manifests"),
-        ({"limit": 0}, "CountPieces: limit must be at least 1, not 0"),
     ],
 )
 def test_what_cannot_be_counted(changes: dict, said: str) -> None:
     assert refusal(UsageError, CountPieces, **{"manifests": {"a": []}, "tokenizer": Letters()} | changes) == said
-    CountPieces(manifests={"a": []}, tokenizer=Letters(), limit=1)
 
 
 def test_columns_of_a_training_hold_text(tmp_path: Path) -> None:

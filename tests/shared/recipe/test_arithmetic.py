@@ -33,10 +33,7 @@ def test_what_else_hyperpyyaml_reads(text):
     assert calculated(text) == parse_arithmetic(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["9 ** 9 ** 9", "10 ** 400", "'a' * 10 ** 9", "10 ** 9 * 'a'", "1+" * 50_000 + "1", f"{2**BITS} * 2", "1e9 ** 400"],
-)
+@pytest.mark.parametrize("text", ["9 ** 9 ** 9", "'a' * 10 ** 9", "10 ** 9 * 'a'", f"{2**BITS} * 2", "1e9 ** 400"])
 def test_what_would_be_large_is_refused_before_it_is_calculated(text):
     with pytest.raises(ArithmeticError):
         calculated(text)

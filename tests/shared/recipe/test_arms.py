@@ -133,11 +133,10 @@ def test_a_recipe_runs_an_arm_of_another_one(load, tmp_path):
         built = recipe.plan["mine"].build().recipe
         assert built.arm == "slow" and built.value("extra") == ["d"] and built.value("rate") == 0.25
     assert Recipe.load("outer.yaml").plan["mine"].inner.value("rate") == 0.5
-    for words, place in (
-        (["--arm", "gone"], r"--arm gone \(outer.yaml:10\)"),
-        (["--phases.mine.arm", "gone"], "command line"),
-    ):
-        refuses(UsageError, rf"^{place}: .*\.arm 'gone': no such arm", Recipe.load("outer.yaml", words).check)
+    for words, place in ((["--arm"], r"--arm gone \(outer.yaml:10\)"), (["--phases.mine.arm"], "command line")):
+        refuses(
+            UsageError, rf"^{place}: .*\.arm 'gone': no such arm", Recipe.load("outer.yaml", [*words, "gone"]).check
+        )
 
 
 OTHER = """\
@@ -202,8 +201,9 @@ def test_arms_are_laid_over_each_other(laid):
     recipe = laid("--arm", "other+slow")
     recipe.check()
     [arguments] = recipe.plan["fit"].plain.values()
-    assert (
-        arguments["x"]["rate"] == 0.75 and arguments["x"]["parts"] == 1
+    assert (arguments["x"]["rate"], arguments["x"]["parts"]) == (
+        0.75,
+        1,
     )  # slow changes the key that other has replaced
     assert recipe.value("rate") == 0.25 and recipe.arm == "other+slow"
     assert laid().arms == ["other", "other+within", "slow", "gone"]
@@ -214,23 +214,19 @@ def test_arms_are_laid_over_each_other(laid):
 
 
 def test_a_key_of_an_arm_may_lose_its_use_by_another_arm_alone(load):
-    arms = (
-        "arms:\n    a: {more: 1, phases.fit.x.parts: !ref <more>}\n    b: {phases.fit.x.parts: []}\n    c: {share: 1}\n"
-    )
-    load("--arm", "a+b", text=f"base: base.yaml\n{arms}").check()
+    text = "base: base.yaml\narms:\n    a: {more: 1, phases.fit.x.parts: !ref <more>}\n    c: {share: 1}\n"
+    text += "    b: {phases.fit.x.parts: []}\n"
+    load("--arm", "a+b", text=text).check()
     for arm in ("c", "c+b", "b+c"):
-        refuses(
-            UsageError, "--arm c .*: nothing uses this key", load("--arm", arm, text=f"base: base.yaml\n{arms}").check
-        )
+        refuses(UsageError, "--arm c .*: nothing uses this key", load("--arm", arm, text=text).check)
 
 
 def test_each_arm_is_put_into_the_folder_unless_results_have_another(laid):
     assert laid("--arm", "gone+slow").value("output_folder") == "runs/mine/laid-gone-slow/1"
     assert laid("--arm", "other").value("output_folder") == "runs/other/laid/1"
     assert laid("--arm", "other", "--results_folder", "here").value("output_folder") == "here/laid-other/1"
-    assert (
-        laid("--arm", "slow+other+gone", "--run", "again").value("output_folder") == "runs/other/laid-slow-gone-again/1"
-    )
+    all_three = laid("--arm", "slow+other+gone", "--run", "again")
+    assert all_three.value("output_folder") == "runs/other/laid-slow-gone-again/1"
 
 
 def test_what_gives_results_a_folder_that_the_run_is_not_in_has_its_name_put_in(load):

@@ -60,15 +60,6 @@ def test_a_second_folder_of_the_same_languages_leaves_the_manifests_of_the_first
     assert prepared(name, "second", **changes) == ("number 0 B train", other)
 
 
-def test_each_of_three_has_a_folder_of_its_own():
-    found = []
-    for name in ("one", "two", "three"):
-        write(f"{name}/data", name)
-        found.append(prepared("text/mt", f"{name}/data", results_folder=name))
-    assert [text for text, _ in found] == [f"number 0 {name} train" for name in ("one", "two", "three")]
-    assert len({place for _, place in found}) == 3
-
-
 def test_data_that_was_moved_or_changed_in_its_place_keeps_its_folder():
     _, place = prepared("text/mt", write("first", "A"))
     assert prepared("text/mt", write("first", "B"), results_folder="again") == ("number 0 B train", place)

@@ -68,14 +68,25 @@ def outer(tmp_path):
     return lambda *words: Recipe.load(tmp_path / "st.yaml", words)
 
 
-def test_debug_runs_have_folders_of_their_own(outer, tmp_path):
+@pytest.mark.parametrize("referred", [False, True], ids=["there", "behind a reference"])
+def test_debug_runs_have_folders_of_their_own(outer, tmp_path, referred):
+    outer()
+    if referred:
+        file = tmp_path / "st.yaml"
+        text = file.read_text().replace("    asr: !new", "    asr: !ref <recogniser>\n    older: !new")
+        head, _, rest = text.partition("    older: ")
+        phase, fit = rest.split("    apart:")
+        file.write_text(f"{head}    apart:{fit}recogniser: {phase}")
+        refuses(UsageError, "updates.*many", outer("--recogniser.updates", "many").check)
     run_recipe(outer("--debug"))
     for place in ("st/1", "asr/1", "deep/1"):
         assert not (tmp_path / place).exists() and worked(tmp_path / f"{place}-debug")
     assert (tmp_path / "st" / "1-debug" / "fit" / "starts.txt").read_text() == f"{tmp_path}/asr/1-debug/average/model"
     run_recipe(outer())
     assert (tmp_path / "st" / "1" / "fit" / "starts.txt").read_text() == f"{tmp_path}/asr/1/average/model"
-    assert is_finished(outer()) and is_finished(outer("--debug"))
+    written = Recipe.load(tmp_path / "st" / "1-debug" / "recipe.yaml")
+    assert written.value("output_folder") == f"{tmp_path}/st/1-debug"
+    assert is_finished(outer()) and is_finished(outer("--debug")) and is_finished(written)
 
 
 @pytest.mark.parametrize("file", ["average/1.txt", "*/1.txt"])
@@ -93,26 +104,6 @@ def test_a_debug_run_reads_from_another_run_that_is_not_inside_it_where_that_was
     assert read() == [f"{debugged}/{file}"], "the run has not come so far"
     (run / "average" / "1.txt").touch()
     assert read() == [f"{run}/{file}"], "what is there is meant"
-
-
-def test_a_recipe_behind_a_reference_is_debugged_and_checked_as_any_other(outer, tmp_path):
-    file = tmp_path / "st.yaml"
-    text = file.read_text().replace("    asr: !new", "    asr: !ref <recogniser>\n    older: !new")
-    head, _, rest = text.partition("    older: ")
-    phase, fit = rest.split("    apart:")
-    file.write_text(f"{head}    apart:{fit}recogniser: {phase}")
-    run_recipe(outer("--debug"))
-    for place in ("st/1", "asr/1", "deep/1"):
-        assert not (tmp_path / place).exists() and worked(tmp_path / f"{place}-debug")
-    assert (tmp_path / "st" / "1-debug" / "fit" / "starts.txt").read_text() == f"{tmp_path}/asr/1-debug/average/model"
-    refuses(UsageError, "updates.*many", outer("--recogniser.updates", "many").check)
-
-
-def test_the_recipe_that_a_debug_run_writes_down_is_that_run(outer, tmp_path):
-    run_recipe(outer("--debug"))
-    written = Recipe.load(tmp_path / "st" / "1-debug" / "recipe.yaml")
-    assert written.value("output_folder") == f"{tmp_path}/st/1-debug"
-    assert is_finished(written)
 
 
 def test_a_folder_that_is_handed_on_is_a_debug_folder_once(outer, tmp_path):
@@ -244,13 +235,6 @@ def test_switched_off_the_run_starts_from_scratch_and_says_so(outer, tmp_path):
     assert is_finished(Recipe.load(tmp_path / "st" / "1" / "recipe.yaml"))
 
 
-def test_switched_off_by_a_recipe_that_is_laid_over(outer, tmp_path):
-    outer()
-    (tmp_path / "mine.yaml").write_text("# Mine\nbase: st.yaml\nphases:\n    asr: null\n")
-    run_recipe(Recipe.load(tmp_path / "mine.yaml"))
-    assert (tmp_path / "st" / "1-mine" / "fit" / "starts.txt").read_text() == ""
-
-
 def test_a_folder_that_the_user_names_is_still_started_from(outer, tmp_path):
     (tmp_path / "asr" / "1" / "average" / "model").mkdir(parents=True)
     (tmp_path / "elsewhere" / "1" / "average" / "model").mkdir(parents=True)
@@ -264,15 +248,15 @@ def test_a_folder_that_the_user_names_is_still_started_from(outer, tmp_path):
         assert (tmp_path / "st" / "1" / "fit" / "starts.txt").read_text() == f"{folder}/average/model", value
 
 
-def test_what_the_command_line_initialises_stays(outer, tmp_path):
-    (tmp_path / "asr" / "1" / "average" / "model").mkdir(parents=True)
+def test_switched_off_by_a_recipe_that_is_laid_over_what_the_command_line_initialises_stays(outer, tmp_path):
     (tmp_path / "mine.yaml").write_text("# Mine\nbase: st.yaml\nphases:\n    asr: null\n")
     initialise = "{folder: !ref <asr_folder>/average/model, parts: {model.encoder: model.encoder}}"
     words = ["--phases.fit.initialise", f"[!new:shared.training.initialise.Initialise {initialise}]"]
     outer()
-    run_recipe(Recipe.load(tmp_path / "mine.yaml", words))
-    starts = (tmp_path / "st" / "1-mine" / "fit" / "starts.txt").read_text()
-    assert starts == f"{tmp_path}/asr/1/average/model"
+    for given, folder in (([], ""), (words, f"{tmp_path}/asr/1/average/model")):
+        run_recipe(Recipe.load(tmp_path / "mine.yaml", given), restart=["fit"] if given else [])
+        assert (tmp_path / "st" / "1-mine" / "fit" / "starts.txt").read_text() == folder
+        (tmp_path / "asr" / "1" / "average" / "model").mkdir(parents=True, exist_ok=True)
 
 
 def test_what_cannot_be_done_without_it_is_refused_at_once(outer, tmp_path):

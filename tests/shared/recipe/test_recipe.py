@@ -55,7 +55,7 @@ def whole(text: str) -> str:
 @pytest.fixture
 def write(tmp_path: Path):
     def write(text: str, name: str = "good.yaml") -> Path:
-        (tmp_path / name).write_text(whole(text), encoding="utf-8")
+        (tmp_path / name).write_text(whole(text), encoding="utf-8", errors="surrogateescape")
         return tmp_path / name
 
     return write
@@ -83,14 +83,8 @@ def test_builds_what_hyperpyyaml_builds(load, tmp_path):
     assert fit.model.shape == expected.model.shape == (3, 4)
     assert fit.model.folder == expected.model.folder == f"{tmp_path}/out/x3"
     assert fit.model.free == {"text": "(Applause)", "scale": 3.2, "seventeen": 17}  # HyperPyYAML makes text a tuple
-
-
-def test_one_reference_is_one_object_and_a_copy_another(load):
-    fit = load().plan["fit"].build()
     first, second, third = fit.model.layers
-    assert fit.model is fit.copy
-    assert first is second
-    assert third is not first and third.size == first.size == 32
+    assert fit.model is fit.copy and first is second and third is not first
 
 
 def test_phases_are_built_one_at_a_time(load, tmp_path):
@@ -107,20 +101,12 @@ def test_phases_are_built_one_at_a_time(load, tmp_path):
     assert parts.BUILT == ["Slab 32", "Slab 32", "Fit"]
 
 
-def test_references_may_point_forward_and_through_each_other(load):
+def test_references_may_point_forward_through_each_other_and_to_attributes(load):
+    """In angle brackets twice, a name is text."""
     text = GOOD + "first: !ref <second>\nsecond: !ref <third[deep]>\nthird: {deep: !ref <d_model> + 1}\n"
     text = text.replace("rate: !ref <rate>", "rate: !ref <first>")
-    assert load(text).plan["fit"].build().rate == 17
-
-
-def test_reference_to_an_attribute_is_taken_from_the_built_object(load):
-    fit = load(GOOD.replace("free: {", "free: {from: !ref <layer.size>, ")).plan["fit"].build()
-    assert fit.model.free["from"] == 32
-
-
-def test_text_in_angle_brackets_survives(load):
-    fit = load(GOOD.replace("free: {", 'free: {tag: !ref "<<d_model>>", ')).plan["fit"].build()
-    assert fit.model.free["tag"] == "<16>"
+    fit = load(text.replace("free: {", 'free: {from: !ref <layer.size>, tag: !ref "<<d_model>>", ')).plan["fit"].build()
+    assert (fit.rate, fit.model.free["from"], fit.model.free["tag"]) == (17, 32, "<16>")
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=["C"]))
@@ -309,14 +295,6 @@ def test_hyphens_in_keys_of_an_inner_recipe_are_as_that_recipe_has_them():
     refuses(UsageError, "command line: --phases.mt.name: stands without a value", lambda: bare.plan["mt"].inner)
 
 
-def test_bases_in_a_circle_and_missing(write):
-    write("base: b.yaml\n", "a.yaml")
-    path = write("base: a.yaml\n", "b.yaml")
-    refuses(UsageError, r"b\.yaml: base recipes include each other in a circle", Recipe.load, path)
-    said = r"c\.yaml:1: base: no file 'aa\.yaml' beside.*\(did you mean 'a\.y"
-    refuses(UsageError, said, Recipe.load, write("base: aa.yaml\n", "c.yaml"))
-
-
 def test_phases_in_another_order_than_the_base(write):
     write(GOOD, "base.yaml")
     path = write("base: base.yaml\nphases:\n  open: {file: x}\n  fit: {updates: 2}\n", "top.yaml")
@@ -327,7 +305,6 @@ def test_phases_in_another_order_than_the_base(write):
 REFUSED = [
     ("  size: !ref", "  sise: !ref", r":10: layer\.sise: .*Slab has no argument 'sise' \(did you mean 'size'\?\)"),
     ("  size: !ref <d_model> * 2\n", "", r":9: layer: .*Slab needs the argument 'size'"),
-    ("dropout: 0.1", "dropout: a lot", r":11: layer\.dropout: 'a lot' is not a float"),
     ("dropout: 0.1", "dropout: 0.1\n  dropout: 0.2", r":12: layer\.dropout: is defined twice .*:11\)"),
     ("dropout: 0.1", "0: 0.1", r":11: layer\.0: the name '0' is not text"),
     ("d_model: 16", "d_model: 1e5", r":10: layer\.size: 200000\.0 is not an int: write 200000"),
@@ -345,7 +322,6 @@ REFUSED = [
     ("parts.Slab\n", "parts.Plain\n", r":13: model\.layers: item 0: !new:.*Plain is not a Slab"),
     ("free: {", "free: {a: !new:parts.Plain {x: 1}, ", r":15: model\.free\.a\.x: .*Plain has no argument .x.$"),
     ("free: {", "free: {a: !new:parts.Bare {x: 1}, ", r":15: model\.free\.a\.x: .* no argument 'x'$"),
-    ("shape: (3, 4)", "shape: (3, x)", r":14: model\.shape: item 1: 'x' is not an int"),
     ("shape: (3, 4)", "heads: {a: !ref <rate>}", r":14: model\.heads: a: 0\.0001 is not a Slab"),
     ("shape: (3, 4)", "free: !new:parts.Abstract", r":15: model\.free: is defined twice"),
     ("layers: [!ref <layer>, ", "layers: [!ref <model>, ", r":12: model: refers to itself: model"),
@@ -363,6 +339,7 @@ REFUSED = [
     ("  open: !new:parts.Open\n", "  ../open: !new:parts.Open\n", r":23: .*folder"),
     ("phases:", "phasen:", r"good\.yaml: has no phases"),
     (GOOD, "- 1\n", r"good\.yaml: a recipe is a mapping"),
+    (GOOD, "a: \udcff\n", r"good\.yaml: cannot be read"),
     (GOOD, "", r"good\.yaml: is empty"),
 ]
 
@@ -453,12 +430,6 @@ def test_functions(load, check):
     refuses(UsageError, r"double has no argument 'y'", check, named.replace("{x: 4}", "{y: 4}"))
 
 
-def test_unreadable_files(tmp_path):
-    path = tmp_path / "x.yaml"
-    path.write_bytes(b"a: \xff\n")
-    refuses(UsageError, r"x\.yaml: cannot be read", Recipe.load, path)
-
-
 def test_reading_leaves_hyperpyyaml_as_it_was(load):
     load().plan["fit"].build()
     found = load_hyperpyyaml(io.StringIO("a: (1, 2)\nb: !new:collections.Counter {x: 1}\n"))
@@ -490,7 +461,6 @@ def bounded(write, text, *overrides):
         ("!ref " + "<{before}>" * 10, "0123456789", "becomes a text of more than 100,000 characters"),
         ("[" + ", ".join(["!ref <{before}>"] * 10) + "]", "0", "references make more than 200,000 values of it"),
         ("[" + ", ".join(["!copy <{before}>"] * 10) + "]", "[0]", "copies make more than 200,000 values"),
-        ("!ref <{before}> * <{before}>", "12", "the result has more than 1024 bits"),
     ],
 )
 def test_references_that_grow_tenfold_a_line_are_refused(write, line, first, message):
@@ -505,19 +475,6 @@ def test_numbers_of_thousands_of_digits_are_refused(write, number):
     refuses(UsageError, said, bounded, write, f"last: {number}\n")
     seeded = bounded(write, "last: 1\n", "--seed", number)
     refuses(UsageError, r"command line: --seed: '.{50,60}\.\.\. is not an int$", seeded.check)
-
-
-def test_a_recipe_has_a_bounded_number_of_bases(write):
-    for number in range(101):
-        write(f"base: r{number + 1}.yaml\n" if number < 100 else "x: 1\n", f"r{number}.yaml")
-    write("base: [" + ", ".join(f"flat{n}.yaml" for n in range(101)) + "]\n", "flat.yaml")
-    for number in range(101):
-        write("x: 1\n", f"flat{number}.yaml")
-    path = write("base: r1.yaml\n", "less.yaml")
-    for name in ("r0.yaml", "flat.yaml"):
-        refuses(UsageError, r"\.yaml: the recipe has more than 100 bases$", Recipe.load, path.with_name(name))
-    refuses(UsageError, "more than 100", Recipe.load, write("base: less.yaml\n", "more.yaml"))
-    Recipe.load(path.with_name("r2.yaml"))
 
 
 def test_a_recipe_runs_a_bounded_number_of_others(write):

@@ -29,22 +29,6 @@ def test_collapses_repeats_and_drops_blanks(seed):
         assert hypothesis.score == pytest.approx(total / max(1, length), abs=1e-5)
 
 
-def test_a_blank_between_equal_symbols_keeps_both():
-    path = torch.tensor([[1, 1, BLANK, 1, 2, 2, BLANK]])
-    scores = torch.nn.functional.one_hot(path, 4).float().mul(9).log_softmax(-1)
-    [[hypothesis]] = CtcGreedySearch().decode(Padded(scores, torch.tensor([7])), blank=BLANK)
-    assert hypothesis.tokens == [1, 1, 2]
-
-
-def test_refuses_nonsense():
-    scores = torch.zeros(2, 3, 4)
-    refuses(ValueError, "blank symbol 4", CtcGreedySearch().decode, Padded(scores, torch.tensor([3, 3])), blank=4)
-    scores[1, 2, 0] = float("nan")
-    with pytest.raises(ValueError, match="not numbers for: row 1"):
-        CtcGreedySearch().decode(Padded(scores, torch.tensor([3, 3])), blank=0)
-    assert CtcGreedySearch().decode(Padded(scores, torch.tensor([3, 2])), blank=0)  # padding carries no meaning
-
-
 def test_what_is_said_and_what_needs_no_positions():
     scores = Padded(torch.zeros(2, 3, 4), torch.tensor([3, 3]))
     for blank in (4, -1):
@@ -57,6 +41,9 @@ def test_what_is_said_and_what_needs_no_positions():
     empty = Padded(torch.zeros(2, 0, 4), torch.tensor([0, 0]))
     found = CtcGreedySearch().decode(empty, blank=0)
     assert [[(one.tokens, one.score) for one in some] for some in found] == [[([], 0.0)], [([], 0.0)]]
+    scores.values[1, 2, 0] = float("nan")
+    refuses(ValueError, "not numbers for: row 1", CtcGreedySearch().decode, scores, blank=0)
+    CtcGreedySearch().decode(Padded(scores.values, torch.tensor([3, 2])), blank=0)  # padding carries no meaning
     scores.values[0, 1, 2] = scores.values[1, 0, 0] = float("nan")
     complaint = refusal(DataError, lambda: CtcGreedySearch().decode(scores, blank=0, ids=["a", "b"]))
     assert complaint == "the model's log-probabilities are not numbers for: a, b"

@@ -23,9 +23,6 @@ class Table:
 
     mask = MASK
 
-    def __init__(self):
-        self.passes = []
-
     def encode(self, batch):
         return Encoding({}, {"keys": batch["source"].values[:, 0]})
 
@@ -44,7 +41,6 @@ class Table:
         return 2 * torch.randn(len(tokens), VOCABULARY, generator=torch.Generator().manual_seed(seed))
 
     def fill(self, tokens, encoding):
-        self.passes.append(tokens)
         rows = [self.row(int(k), row.tolist()) for k, row in zip(encoding.extras["keys"], tokens.rows(), strict=True)]
         return Padded.from_sequences(rows, padding=7.0).values
 
@@ -93,36 +89,6 @@ def test_the_best_alone_and_no_more_lengths_than_there_are():
     many = searched([4], [[START]], beam=50, n_best=50)[0]
     assert len(many) == LONGEST == len({len(one.tokens) for one in many})
     assert searched([4], [[START]], beam=50)[0] == many[:1]
-
-
-def test_one_pass_is_the_most_probable_token_of_each_place():
-    """The scores of all masks at once, by hand: place i writes i + 4, and the second its second best, not the end."""
-    table = Table()
-    table.length_row = lambda key: torch.tensor([-math.inf, 0.0, 0.0, 9.0, 0.0])
-    probabilities = torch.full((5, VOCABULARY), 0.01)
-    probabilities[1, 4], probabilities[3, 6] = 0.9, 0.9
-    probabilities[2, END], probabilities[2, 5] = 0.6, 0.31
-    table.row = lambda key, tokens: probabilities.log()
-    batch = small.batch(source=[[1]])
-    found = FillingSearch(iterations=1, beam=1).search(
-        table, batch, prefix=small.padded([[START]]), end=END, padding=PAD
-    )
-    assert found[0][0].tokens == [4, 5, 6, END]
-    assert found[0][0].score == pytest.approx((math.log(0.9) + math.log(0.31) + math.log(0.9)) / 3, abs=1e-5)
-    assert [one.values.tolist() for one in table.passes] == [[[START, MASK, MASK, MASK, END]]]
-
-
-def test_fewer_tokens_are_written_again_in_each_pass_and_the_others_are_shown():
-    table = Table()
-    table.length_row = lambda key: torch.tensor([-math.inf, 0.0, 0.0, 0.0, 9.0])
-    FillingSearch(iterations=4, beam=1).search(
-        table, small.batch(source=[[3]]), prefix=small.padded([[START]]), end=END, padding=PAD
-    )
-    assert [int((one.values == MASK).sum()) for one in table.passes] == [4, 3, 2, 1]
-    first = Table().row(3, [START, MASK, MASK, MASK, MASK, END])[1:5].log_softmax(-1)
-    first[:, [PAD, END, MASK]] = -math.inf
-    kept = int(first.amax(-1).argmax())
-    assert int(table.passes[1].values[0, 1 + kept]) == int(first[kept].argmax())
 
 
 def test_it_is_a_search_and_says_how_much_memory_it_needs():

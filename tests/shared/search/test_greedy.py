@@ -10,38 +10,24 @@ import torch
 
 from dragoman.shared.batch import Batch
 from dragoman.shared.padded import Padded
-from dragoman.shared.search import BeamSearch, GreedySearch, Rules, Search
+from dragoman.shared.search import GreedySearch, Rules, Search
+from tests.shared.search.test_beam import slow_beam
 from tests.small import refuses
 
 
 @pytest.mark.parametrize("case", range(20))
-def test_equals_a_loop_and_a_beam_of_one(world, case):
+def test_equals_a_slow_beam_of_one(world, case):
     rng = np.random.default_rng(case)
     sources = world.sources(case, 6)
     prefixes = [[world.start, *rng.integers(3, world.vocabulary, size=rng.integers(0, 3)).tolist()] for _ in sources]
-    limits = {"maximum_length_ratio": 0.5, "maximum_length_extra": 4, "minimum_length": int(rng.integers(0, 3))}
-    table = world.table(case)
-    arguments = {"prefix": world.prefix(prefixes), "end": world.end, "padding": world.pad}
-    found = GreedySearch(rules=Rules(**limits)).search(table, world.batch(sources), **arguments)
-    beam = BeamSearch(beam=1, rules=Rules(**limits)).search(table, world.batch(sources), **arguments)
-    for source, prefix, [ours], [other] in zip(sources, prefixes, found, beam, strict=True):
-        tokens, total = [], 0.0
-        while world.end not in tokens:
-            scores = table.log_probabilities(source, [world.start, *tokens])
-            allowed = scores.copy()
-            allowed[world.pad] = -math.inf
-            if len(tokens) < limits["minimum_length"]:
-                allowed[world.end] = -math.inf
-            token = int(allowed.argmax())
-            if len(tokens) < len(prefix) - 1:
-                token = prefix[1 + len(tokens)]
-            elif len(tokens) == math.floor(0.5 * len(source)) + 4:
-                token = world.end
-            tokens.append(token)
-            total += scores[token]
-        assert ours.tokens == tokens == other.tokens
-        assert ours.score == pytest.approx(total / len(tokens), abs=1e-5)
-        assert ours.score == pytest.approx(other.score, abs=1e-5)
+    minimum, table = int(rng.integers(0, 3)), world.table(case)
+    rules = Rules(maximum_length_ratio=0.5, maximum_length_extra=4, minimum_length=minimum)
+    one = {"beam": 1, "n_best": 1, "length_penalty": 1.0, "minimum": minimum, "free": False}
+    found = world.find(GreedySearch(rules=rules), table, sources, prefixes)
+    for source, prefix, [ours] in zip(sources, prefixes, found, strict=True):
+        limit = math.floor(0.5 * len(source)) + 4
+        [(score, tokens)] = slow_beam(world, table, source, prefix, limit=limit, **one)
+        assert ours.tokens == tokens and ours.score == pytest.approx(score, abs=1e-5)
 
 
 def test_no_sentences_have_no_outputs(world):

@@ -13,7 +13,6 @@ from dragoman.shared.errors import UsageError
 from dragoman.shared.nn.heads import OutputProjection
 from dragoman.shared.nn.positions import RelativePositions
 from dragoman.shared.nn.transformer import Decoder
-from dragoman.shared.nn.translator import Translator
 from dragoman.shared.padded import Padded
 from dragoman.shared.search import BeamSearch, GreedySearch, Rules
 from dragoman.shared.search.bans import RepeatedNgrams
@@ -21,43 +20,6 @@ from tests import small
 
 PAD, START, END, VOCABULARY = 0, 1, 2, 8
 LONG = Rules(maximum_length_extra=25)
-
-
-@pytest.fixture
-def model() -> Translator:
-    projection = OutputProjection(width=16, vocabulary=VOCABULARY)
-    plain = {"positions": None}
-    translator = small.translator(VOCABULARY, seed=2, layers=2, embedded=plain, projection=projection).eval()
-    for parameter in translator.parameters():
-        if parameter.dim() > 1:
-            nn.init.normal_(parameter, std=0.5)
-    return translator
-
-
-@pytest.mark.parametrize("search", [GreedySearch(rules=LONG), BeamSearch(beam=4, rules=LONG)])
-def test_scores_are_those_of_the_whole_decoder_and_batches_do_not_matter(model, search):
-    generator = torch.Generator().manual_seed(1)
-    sources = [torch.randint(3, VOCABULARY, (n,), generator=generator) for n in (3, 9, 1, 5, 5, 7)]
-    prefixes = [torch.tensor([START, *[4, 5][: i % 3]]) for i in range(6)]
-
-    def run(rows: list[int]):
-        batch = Batch({"source": Padded.from_sequences([sources[i] for i in rows], padding=PAD)})
-        prefix = Padded.from_sequences([prefixes[i] for i in rows], padding=PAD)
-        return [best for best, *_ in search.search(model, batch, prefix=prefix, end=END, padding=PAD)]
-
-    together = run(list(range(6)))
-    assert len({len(hypothesis.tokens) for hypothesis in together}) > 1
-    for i, hypothesis in enumerate(together):
-        [alone] = run([i])
-        assert alone.tokens == hypothesis.tokens and alone.score == pytest.approx(hypothesis.score, abs=1e-4)
-        tokens = torch.tensor([[START, *hypothesis.tokens]])
-        encoding = model.encode(Batch({"source": Padded(sources[i][None], torch.tensor([len(sources[i])]))}))
-        prefix = Padded(tokens[:, :-1], torch.tensor([tokens.shape[1] - 1]))
-        scores = model.project(model.decode(prefix, encoding)).log_softmax(-1)
-        total = scores[0].gather(1, tokens[0, 1:, None]).sum().item()
-        assert hypothesis.score == pytest.approx(total / len(hypothesis.tokens), abs=1e-4)
-        assert hypothesis.tokens[: len(prefixes[i]) - 1] == prefixes[i][1:].tolist()
-    assert [h.tokens for h in run([5, 1, 3])] == [together[i].tokens for i in (5, 1, 3)]
 
 
 #: What outputs begin with, which is the start of the search; of the longest, the model has few positions left.
@@ -106,11 +68,11 @@ def test_outputs_that_have_begun_go_on_in_one_batch_as_alone(positions, search):
     assert len({*map(tuple, best)}) == 5 and (positions != "learned" or len(best[3]) == 20 - len(BEGUN[3]) + 1)
 
 
-def test_a_decoder_that_counts_its_steps_takes_no_beginnings_of_different_lengths(model):
+def test_a_decoder_that_counts_its_steps_takes_no_beginnings_of_different_lengths():
     class Counting(Decoder):
         """Looks at how much has been read."""
 
-    model.decoder = Counting(layer=small.layer(memories=["source"]), layers=1)
+    model = small.translator(VOCABULARY, decoder=Counting(layer=small.layer(memories=["source"]), layers=1))
     assert not model.ragged
     batch = small.batch(source=[[4, 5], [6]])
     prefix = small.padded([[START, 4], [START]])

@@ -79,17 +79,10 @@ def test_segments_equal_the_whole(tmp_path, suffix, rate):
     for start in (0.0, 0.3, 4.987, 8.1, 9.4):
         segment = whole[samples(start, rate) : samples(start, rate) + rate // 2]
         expected = torchaudio.functional.resample(torch.from_numpy(segment), rate, 16000).numpy()
-        np.testing.assert_allclose(read_audio(path, start, 0.5)[:7900], expected[:7900], atol=1e-5)
-
-
-def test_resampling_is_torchaudio(tmp_path):
-    noise = np.random.default_rng(1).uniform(-0.5, 0.5, 44100).astype(np.float32)
-    soundfile.write(tmp_path / "a.wav", noise, 44100, subtype="FLOAT")
-    expected = torchaudio.functional.resample(torch.from_numpy(noise[4410:26460]), 44100, 16000)
-    found = read_audio(tmp_path / "a.wav", 0.1, 0.5)
-    np.testing.assert_allclose(found, expected[:8000].numpy(), atol=1e-5)
-    with torch.autocast("cpu", dtype=torch.bfloat16):  # of the model that reads it
-        np.testing.assert_array_equal(read_audio(tmp_path / "a.wav", 0.1, 0.5), found)
+        found = read_audio(path, start, 0.5)
+        np.testing.assert_allclose(found[:7900], expected[:7900], atol=1e-5)
+        with torch.autocast("cpu", dtype=torch.bfloat16):  # of the model that reads it
+            np.testing.assert_array_equal(read_audio(path, start, 0.5), found)
 
 
 @pytest.mark.parametrize("rate", [8000, 11025, 16000, 22050, 32000, 44100, 48000])

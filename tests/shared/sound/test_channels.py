@@ -104,23 +104,14 @@ def test_a_table_chooses_a_channel(tmp_path):
     (tmp_path / "train.tsv").write_text("\n".join(lines))
     prepare(Tsv(root=tmp_path, source_language="en"), tmp_path / "out", workers=1)
     rows = Manifest.open(tmp_path / "out" / "train.arrow")
-    assert [row["audio"].removeprefix(f"{tmp_path}/") for row in rows] == [
-        "a.wav#channel:0",
-        "a.wav#channel:1",
-        "a.wav",
-    ]
+    places = [row["audio"].removeprefix(f"{tmp_path}/") for row in rows]
+    assert places == ["a.wav#channel:0", "a.wav#channel:1", "a.wav"]
     (tmp_path / "train.tsv").write_text("id\taudio\tsource_text\tchannel\n1\ta.wav\tone\tTEDx\n")
     with pytest.raises(DataError, match="channel is 'TEDx', not the number of a channel"):
         prepare(Tsv(root=tmp_path, source_language="en"), tmp_path / "out", workers=1)
 
 
-def test_a_named_channel_or_the_mean(caplog):
-    values = np.stack([LEFT, RIGHT], 1)[:100]
-    np.testing.assert_array_equal(channels.mono("a.wav#channel:1", values), values[:, 1])
-    np.testing.assert_array_equal(channels.mono("a.wav#channel:0", values), values[:, 0])
-    np.testing.assert_array_equal(channels.mono("a.wav", values), values.mean(axis=1))
-    np.testing.assert_array_equal(channels.mono("a.wav", values[:, :1]), values[:, 0])
-    assert caplog.messages == []
+def test_a_channel_has_a_number():
     assert channels.with_channel("a.wav", 3) == "a.wav#channel:3"
     assert split_channel("a.wav#channel:9999") == ("a.wav", 9999)
     assert split_channel("a.wav#channel:") == ("a.wav#channel:", None)

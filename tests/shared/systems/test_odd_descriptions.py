@@ -148,21 +148,10 @@ def changed(folder: Path, *way: Any, value: Any) -> Path:
 MODEL = ("system", "arguments", "model", "arguments")
 
 
-@pytest.mark.parametrize("name", ["origin", "files"])
-def test_what_stands_beside_the_system(name: str, tmp_path: Path) -> None:
-    refuses(DataError, rf"config\.json: {name} is 5, not", System.load, changed(tmp_path / "model", name, value=5))
-
-
-@pytest.mark.parametrize(
-    ("part", "value", "said"),
-    [
-        (("encoder", "arguments", "layers"), 10**9, "Encoder: layers must be between 1 and 1,000, not 1000000000"),
-        (("encoder", "arguments", "layers"), 1000, r"describes more than \d+ tensors, and its weights are \d+"),
-    ],
-)
-def test_layers_without_end_are_not_built(part: tuple, value: int, said: str, tmp_path: Path) -> None:
-    folder = changed(tmp_path / "model", *MODEL, *part, value=value)
-    refuses(DataError, rf"config\.json: {said}", System.load, folder)
+def test_layers_without_end_are_not_built(tmp_path: Path) -> None:
+    folder = changed(tmp_path / "model", *MODEL, "encoder", "arguments", "layers", value=1000)
+    said = r"config\.json: describes more than \d+ tensors, and its weights are \d+"
+    refuses(DataError, said, System.load, folder)
 
 
 def test_sizes_are_compared_with_the_weights_before_they_take_memory(tmp_path: Path) -> None:
@@ -177,19 +166,6 @@ def test_a_model_beyond_the_memory_is_refused_with_both_figures(tmp_path: Path, 
     refuses(
         DataError, r"config\.json: .* needs about .* of memory on cpu, but only 1\.0 KB is avail", System.load, GOLDEN
     )
-
-
-@pytest.mark.parametrize(
-    "value", ["/etc/passwd", {"asset": "/etc/passwd"}, {"asset": ".."}, {"asset": "../x"}, {"asset": ""}, {"asset": 5}]
-)
-def test_files_outside_of_the_folder_are_never_opened(value: Any, tmp_path: Path) -> None:
-    folder = changed(tmp_path / "model", "system", "arguments", "output", "arguments", "tokenizer", value=None)
-    config = json.loads((GOLDEN / "config.json").read_text(encoding="utf-8"))
-    tokenizers = [way for way in places(config) if way[-3:] == ("tokenizer", "arguments", "model")]
-    assert tokenizers
-    config = replaced(config, tokenizers[0], value)
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    refuses(DataError, r"config\.json: ValueError: .* is not a file of the model folder", System.load, folder)
 
 
 def test_types_that_no_model_computes_with_are_refused(tmp_path: Path) -> None:

@@ -269,19 +269,8 @@ def test_a_long_file_is_its_segments_in_order(tokenizer, tmp_path):
         system.sizes.clear()
     assert system.translate(long, maximum_seconds=5, keep_silence=True) == "9 3 7 5"
     system.sizes.clear()
-    assert system.translate(long, keep_silence=True) == "7" and system.sizes == [
-        [17 * SAMPLE_RATE]
-    ]  # below the default, untouched
-
-
-def test_segments_are_joined_as_the_language_is_written(tokenizer, tmp_path):
-    path = sound(tmp_path / "a.wav", (2, 900), (0.5, 0), (2, 300))
-    japanese = make(tokenizer, "speech", Ear, target_languages=["ja"])
-    found = japanese.hypotheses([path], maximum_seconds=3, keep_silence=True)
-    assert found[0][0].texts == {"translation": "9 3", "transcript": "9 3"}  # two numbers are not one
-    spoken = {"output": small.text(tokenizer), "output_name": "transcript"}
-    recogniser = make(tokenizer, "speech", Ear, source_languages=["ja"], **spoken)
-    assert recogniser.translate(path, maximum_seconds=3, keep_silence=True) == "9 3"
+    assert system.translate(long, keep_silence=True) == "7"
+    assert system.sizes == [[17 * SAMPLE_RATE]]  # below the default, untouched
 
 
 class Signs(Ear):
@@ -311,13 +300,6 @@ def test_signs_of_two_segments_follow_as_the_target_language_has_them(tokenizer,
 def test_an_empty_segment_leaves_no_space(tokenizer, tmp_path):
     path = sound(tmp_path / "a.wav", (2, 900), (4, 0), (2, 300))
     assert make(tokenizer, "speech", Ear).translate(path, maximum_seconds=2.5, keep_silence=True) == "9 3"
-
-
-def test_a_real_model_reads_a_long_file(tokenizer, tmp_path):
-    system = make(tokenizer, "speech")
-    path = sound(tmp_path / "a.wav", (1.5, 300), (0.5, 0), (1.5, 800), rate=22050)
-    found = system.hypotheses([path], search=SEARCH, maximum_seconds=2, keep_silence=True)
-    assert len(found) == len(found[0]) == 1 and np.isfinite(found[0][0].score)
 
 
 class Hears:
@@ -494,14 +476,6 @@ def tensors(change):
     return edit
 
 
-def each_tensor(change):
-    return tensors(lambda state: state.update({name: change(tensor) for name, tensor in state.items()}))
-
-
-def of_class(name):
-    return edited(lambda config: config["system"].update({"class": name}))
-
-
 def argued(**changes):
     return edited(lambda config: config["system"]["arguments"].update(changes))
 
@@ -530,24 +504,14 @@ def bomb(name):
         (lambda f: (f / "config.json").write_text("[" * 99999), "config.json: .*nested more than 100 levels deep"),
         (edited(lambda c: c.pop("system")), "needs 'format' and 'system'"),
         (edited(lambda c: c.update(format=2)), "format 2 is not the known one, 1"),
-        (of_class("os.system"), "'os.system' is not a class of this project"),
-        (of_class("subprocess.Popen"), "not a class of this project"),
-        (of_class("dragoman.shared.machine.files.sync"), "not a class that a model folder may"),
-        (of_class("dragoman.shared.systems.system.json"), "not a class that a model folder may"),
-        (of_class("LaterSystem"), "'LaterSystem' is not a class that a"),
-        (of_class(5), "5 is not the name of a class"),
-        (edited(lambda c: c["system"].update(arguments=[])), "the arguments of a System are named, not \\[\\]"),
+        (edited(lambda c: c["system"].update({"class": "os.system"})), "'os.system' is not a class of this project"),
         (argued(colour="red"), "config.json: TypeError: .*colour"),
         (edited(lambda c: c["system"]["arguments"].pop("model")), "config.json: TypeError: .*model"),
         (
             edited(lambda c: c.update(system=c["system"]["arguments"]["model"]["arguments"]["encoder"])),
             "describes a Encoder, not a System",
         ),
-        (argued(output={"same_as": "/nowhere"}), "same_as is '/nowhere', and no"),
         (tensors(lambda s: s.pop(next(iter(s)))), r"model.safetensors: does not fit the model: missing model\."),
-        (tensors(lambda s: s.update(extra=torch.ones(2))), "unexpected extra"),
-        (each_tensor(lambda tensor: tensor.flatten()[:3].clone()), r"is \(3,\) instead of .* and"),
-        (each_tensor(torch.Tensor.long), "holds torch.int64 instead of torch.float32"),
         (bomb("model.safetensors"), "model.safetensors: not a readable"),
         (bomb("config.json"), "config.json: UnicodeDecodeError"),
         (bomb("tokenizer.model"), "tokenizer.model: not a SentencePiece model"),

@@ -29,10 +29,6 @@ def test_corpora_are_covered(codes: str) -> None:
         assert languages.tag(code) == f"<{code}>"
 
 
-def test_covost_has_36_directions() -> None:
-    assert len(COVOST_TO_ENGLISH.split()) + len(COVOST_FROM_ENGLISH.split()) == 36
-
-
 @pytest.mark.parametrize(
     ("other", "code"),
     [

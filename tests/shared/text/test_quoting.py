@@ -61,9 +61,8 @@ def test_older_versions_of_csv_wrote_a_backslash_as_it_stands(tmp_path):
 
 def test_a_table_without_escapes_is_read_as_it_stands(tmp_path):
     texts = ["He said \\hello.", 'a "quote"', "C:\\\\x"]
-    assert (
-        fairseq(tmp_path, "\n".join(["id\ttgt_text", *(f"u{n}\t{text}" for n, text in enumerate(texts)), ""])) == texts
-    )
+    lines = ["id\ttgt_text", *(f"u{n}\t{text}" for n, text in enumerate(texts)), ""]
+    assert fairseq(tmp_path, "\n".join(lines)) == texts
 
 
 def test_own_tables_keep_quotes_and_backslashes(tmp_path, caplog):

@@ -6,10 +6,10 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from scipy.special import digamma
 
 from dragoman.almanac import Almanac
 from dragoman.mt.lexicon import read_pairs
-from dragoman.shared.errors import UsageError
 from dragoman.shared.phases.linking import keys
 from dragoman.shared.text.word_aligner import DirectedAligner, WordAligner
 
@@ -41,12 +41,6 @@ def joint(table, alignment, source, target, tension=TENSION):
     return product
 
 
-def psi(x):
-    """Return the digamma function, which is the derivative of log gamma."""
-    step = 1e-4 * min(x, 1)
-    return (math.lgamma(x + step) - math.lgamma(x - step)) / (2 * step)
-
-
 def alignments(source, target):
     return list(itertools.product(range(1 + len(source)), repeat=len(target)))
 
@@ -71,7 +65,8 @@ def one_by_one(passes, flat=0, concentration=0.0):
         for (source, _), count in counts.items():
             sums[source] += count + concentration
         if concentration:
-            table = {pair: math.exp(psi(n + concentration) - psi(sums[pair[0]])) for pair, n in counts.items()}
+            logs = {pair: digamma(n + concentration) - digamma(sums[pair[0]]) for pair, n in counts.items()}
+            table = {pair: math.exp(log) for pair, log in logs.items()}
         else:
             table = {pair: count / sums[pair[0]] for pair, count in counts.items()}
         likelihoods.append(likelihood)
@@ -89,7 +84,7 @@ def test_the_table_against_the_sum_over_all_alignments(passes):
     assert all(one < other for one, other in itertools.pairwise(found.log_likelihoods))
 
 
-@pytest.mark.parametrize(("flat", "concentration"), [(2, 0.0), (0, 0.01), (3, 0.5), (9, 0.0)])
+@pytest.mark.parametrize(("flat", "concentration"), [(0, 0.0), (2, 0.0), (0, 0.01), (3, 0.5), (9, 0.0)])
 def test_first_passes_of_model_1_and_a_prior_of_the_table(flat, concentration):
     found = DirectedAligner(PAIRS, iterations=4, tension=TENSION, null=NULL, flat=flat, concentration=concentration)
     table, likelihoods = one_by_one(4, flat, concentration)
@@ -110,50 +105,12 @@ def test_both_directions_learn_as_they_are_asked():
         assert direction.log_likelihoods == alone.log_likelihoods and direction.tension == 2.0
 
 
-def test_links_are_those_of_the_most_probable_alignment():
-    found = DirectedAligner(PAIRS, iterations=2, tension=TENSION, null=NULL)
-    table, _ = one_by_one(2)
-    table = defaultdict(float, table)
-    for source, target in PAIRS[:4]:
-        best = max(alignments(source, target), key=lambda a: joint(table, a, source, target))
-        assert found.links(source, target) == {(i - 1, j) for j, i in enumerate(best) if i}
-
-
 def test_a_word_that_was_never_seen_has_no_link():
     found = DirectedAligner(PAIRS)
     assert found.links(["b", "new"], ["other", "y"]) == {(0, 1)}
     assert found.links([], ["y"]) == found.links(["b"], []) == set()
     assert found.probabilities(["new", "b"], ["x", "new"])[:, 0].tolist() == [0.0, 0.0]
     assert found.probabilities(["b"], ["new"]) == 0.0
-
-
-def test_a_small_language_is_learned_in_both_directions():
-    """Two words are exchanged, one has no translation, one becomes two words."""
-    texts = [
-        ("the house is small", "das haus ist klein"),
-        ("the book is big", "das buch ist gross"),
-        ("a small book", "ein klein buch"),
-        ("the old house", "das alt haus"),
-        ("a book is old", "ein buch ist alt"),
-        ("a big house indeed", "ein gross haus"),
-        ("indeed the book", "das buch"),
-        ("a potato is old", "ein erd apfel ist alt"),
-        ("the potato indeed", "das erd apfel"),
-        ("small potato", "erd apfel klein"),
-        ("big potato", "erd apfel gross"),
-    ]
-    pairs = [(source.split(), target.split()) for source, target in texts]
-    aligner = WordAligner(pairs, iterations=10)
-    lexicon = aligner.forward.best()
-    wanted = {"the": "das", "house": "haus", "book": "buch", "small": "klein", "big": "gross", "old": "alt", "a": "ein"}
-    assert {word: lexicon[word] for word in wanted} == wanted
-    assert lexicon["potato"] in ("erd", "apfel")
-    backward = aligner.backward.best()
-    assert {backward[word]: word for word in wanted.values()} == wanted
-    assert aligner.links("the potato is small".split(), "das erd apfel ist klein".split()) == [
-        (0, 0), (1, 1), (1, 2), (2, 3), (3, 4)
-    ]  # fmt: skip
-    assert aligner.links("small house".split(), "haus klein".split()) == [(0, 1), (1, 0)]
 
 
 def test_the_diagonal_decides_between_equal_words():
@@ -171,21 +128,6 @@ def test_equal_translations_are_decided_by_which_was_seen_first():
 def test_no_pairs():
     aligner = WordAligner([])
     assert aligner.forward.best() == {} and aligner.links(["a"], ["b"]) == []
-
-
-def test_the_true_lexicon_is_found(tmp_path):
-    """Almanac's second world says which words translate each other; inflected forms are what remains."""
-    text = {"layouts": ["moses", "lexicons"], "world": 2, "sizes": {"text": 3000, "dev": 2, "test": 2, "train": 2}}
-    Almanac(root=tmp_path, languages=["en", "de"], pairs=[["en", "de"]], **text).write()
-    sides = [(tmp_path / "text" / "de-en" / f"train.{code}").read_text(encoding="utf-8") for code in ("en", "de")]
-    words = [[keys(line.split(), None) for line in side.splitlines()] for side in sides]
-    found = DirectedAligner(list(zip(*words, strict=True))).best()
-    true = defaultdict(set)
-    for word, translation in read_pairs(tmp_path / "lexicons" / "en-de.txt"):
-        true[word].add(translation)
-    known = [word for word in found if word in true]
-    right = [word for word in known if found[word] in true[word]]
-    assert len(known) > 400 and len(right) > 0.95 * len(known)
 
 
 def test_few_much_reordered_sentences_need_both(tmp_path):
@@ -211,19 +153,3 @@ def test_few_much_reordered_sentences_need_both(tmp_path):
 
     assert min(errors(), errors(flat=5), errors(concentration=0.01)) > 0.2
     assert errors(flat=5, concentration=0.01) < 0.08
-
-
-def test_refusals():
-    for name, value, said in (
-        ("iterations", 0, "at least 1"),
-        ("tension", -1.0, "at least 0"),
-        ("null", 0.0, "above 0 and below 1"),
-        ("null", 1.0, "above 0 and below 1"),
-        ("flat", -1, "at least 0"),
-        ("concentration", -0.1, "at least 0"),
-        ("concentration", math.nan, "a finite number at least 0"),
-    ):
-        with pytest.raises(UsageError, match=f"^DirectedAligner: {name} must be {said}, not {value}$"):
-            WordAligner(PAIRS, **{name: value})
-    with pytest.raises(UsageError, match="symmetrisation must be one of intersection, .*, not 'all'"):
-        WordAligner(PAIRS, symmetrisation="all")
