@@ -15,6 +15,9 @@ from torch import Tensor, nn
 
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.fbank import Fbank, UtteranceNorm
 from dragoman.shared.nn.heads import TiedProjection
@@ -57,6 +60,31 @@ def torch_layer(own: Layer, memory: str = "", activation: str = "gelu", **more: 
     return theirs
 
 
+def torch_attention(own: Any) -> nn.MultiheadAttention:
+    """Return torch's attention with a copy of our parameters, of one that sees itself or states of another width."""
+    width, heads = own.output.weight.shape[0], own.heads
+    if hasattr(own, "queries_keys_values"):
+        maps, bias = own.queries_keys_values.weight.chunk(3), own.queries_keys_values.bias
+    else:
+        maps = (own.queries.weight, *own.keys_values.weight.split(width))
+        bias = torch.cat([own.queries.bias, own.keys_values.bias])
+    read = maps[1].shape[1]
+    theirs = nn.MultiheadAttention(width, heads, kdim=read, vdim=read, batch_first=True)
+    names = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
+    state = dict(zip(names, maps, strict=True)) if read != width else {"in_proj_weight": torch.cat(maps)}
+    state |= {"in_proj_bias": bias, "out_proj.weight": own.output.weight, "out_proj.bias": own.output.bias}
+    theirs.load_state_dict(state)
+    return theirs.eval()
+
+
+def disturbed(module: Any, scale: float = 0.3) -> Any:
+    """Add noise to all parameters of a module, so that no bias is 0 and no norm 1, where mistakes hide."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn(parameter.shape), alpha=scale)
+    return module.eval()
+
+
 def objective(model: nn.Module, *parts: Any, cls: type = EncoderDecoderObjective, **options: Any) -> Any:
     """Return an objective of parts around a model that stands in no real system."""
     system = nn.Module()
@@ -90,11 +118,11 @@ def check_beams(model: Any, rows: Batch, *names: str) -> None:
             assert hypothesis.score == pytest.approx(total / len(hypothesis.tokens), abs=1e-4)
 
 
-def unmoved(objective: Any, rows: Batch, *frozen: nn.Module) -> set[str]:
+def unmoved(objective: Any, rows: Batch, *frozen: nn.Module, recipe: Adam | None = None) -> set[str]:
     """Return the names of the model's tensors that three updates leave as they are; frozen parts never train."""
     model = objective.system.model
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    optimizer = Adam().build(objective)
+    optimizer = (recipe or Adam()).build(objective)
     for update in range(1, 4):
         objective.train()
         assert not any(module.training for one in frozen for module in one.modules())
@@ -143,6 +171,11 @@ def row(id: Any, source: str | None = None, target: str | None = None, **more: A
     for side, (words, language) in sides.items():
         made |= {} if words is None else {f"{side}_text": words, f"{side}_language": language}
     return made | more
+
+
+def sides(rows: Iterable[Any]) -> list[tuple[str, str]]:
+    """Return the source and the target text of each row."""
+    return [(row["source_text"], row["target_text"]) for row in rows]
 
 
 # -- tensors --------------------------------------------------------------------------------------------------------
@@ -250,11 +283,13 @@ def translator(
     return cls(**{name: build() for name, build in made.items() if name not in changes} | changes)
 
 
-def encoder_model(vocabulary: Any, *, layers: int = 1, embedded: Any = None, **sizes: Any) -> EncoderModel:
+def encoder_model(
+    vocabulary: Any, *, layers: int = 1, embedded: Any = None, heads: Any = None, **sizes: Any
+) -> EncoderModel:
     """Return a model that reads "source" and writes nothing; ``sizes`` are its layers'."""
     options = {key: sizes[key] for key in ("width", "dropout") if key in sizes} | (embedded or {})
     read = {"source": embedding(vocabulary, **options)}
-    return EncoderModel(embeddings=read, encoder=encoder(layers, **sizes))
+    return EncoderModel(embeddings=read, encoder=encoder(layers, **sizes), heads=heads)
 
 
 def system(tokenizer: Any, model: nn.Module | None = None, *, cls: type = System, **changes: Any) -> Any:
@@ -267,6 +302,34 @@ def system(tokenizer: Any, model: nn.Module | None = None, *, cls: type = System
         "target_languages": ["de"],
     }
     return cls(**options | changes)
+
+
+def trimmed(system: Any, folder: Path) -> tuple[Any, Any]:
+    """Save a system and one whose vocabulary is trimmed to that of a short text; return both as they are read again."""
+    from dragoman.exchange.trimming import trim
+
+    system.save(folder / "model")
+    texts = Manifest.write(folder / "texts.arrow", [row("1", "one two", "eins")]).path
+    trim(folder / "model", [texts], folder / "trimmed")
+    whole, few = (System.load(folder / name) for name in ("model", "trimmed"))
+    assert len(few.output.tokenizer.kept) < whole.output.tokenizer.size
+    return whole, few
+
+
+def run(phase: Any, output: Path, name: str, **options: Any) -> Workspace:
+    """Run a phase on the CPU without further processes; return the workspace, whose folder has its results."""
+    workspace = Workspace(output=output, phase=name, **{"device": "cpu", "workers": 0, "noprogressbar": True} | options)
+    phase.run(workspace)
+    return workspace
+
+
+def evaluated(system: Any, manifest: Any, folder: Path, *metrics: str) -> Any:
+    """Return the evaluation of a system on a manifest by some metrics, with German in play and a beam of 2."""
+    from dragoman.shared.evaluation.scoring import evaluate_system
+
+    place = Workspace(output=folder, device="cpu", workers=0, noprogressbar=True)
+    given = {"search": BeamSearch(beam=2), "budget": Budget(tokens=100), "metrics": [*metrics], "in_play": ["de"]}
+    return evaluate_system(system, manifest, workspace=place, **given)
 
 
 # -- refusals -------------------------------------------------------------------------------------------------------

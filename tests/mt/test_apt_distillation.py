@@ -11,7 +11,6 @@ from dragoman.shared.nn.joined import JoinedEncoder
 from dragoman.shared.nn.translator import EncoderModel, LanguageModel
 from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
 from dragoman.shared.objectives.teacher import Teacher
-from dragoman.shared.padded import Padded
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.pretrained import tokenizer as tokenizer_of
 from tests import small
@@ -104,26 +103,6 @@ def test_gradients_are_those_of_the_terms_written_out(world):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
 
 
-def test_padding_teaches_nothing(world):
-    student, rows = world.objective(Taught(teacher=world.teacher())), world.batch()
-    target = rows["target"]
-    padding = torch.full((len(target), 4), world.tokenizer.pad)
-    longer = rows.with_fields(target=Padded(torch.cat([target.values, padding], 1), target.lengths))
-    for name in ("words", "states"):
-        one, other = (student(given).parts[name] for given in (rows, longer))
-        torch.testing.assert_close(one.sum, other.sum, rtol=1e-5, atol=1e-5)
-        assert one.count == other.count
-
-
-def test_a_decoder_that_is_the_teacher_has_nothing_to_learn(world):
-    student, rows = world.objective(Taught(teacher=world.teacher(), words=1.0, states=1.0)), world.batch()
-    known = System.load(world.folder / "language").model.eval()
-    student.system.model = known  # it reads no source
-    parts = student(rows).parts
-    assert parts["words"].sum.item() == pytest.approx(0, abs=1e-3)
-    assert parts["states"].sum.item() == pytest.approx(0, abs=1e-6)
-
-
 def test_what_weighs_nothing_is_left_out(world):
     rows, nowhere = world.batch(), Teacher(folder="nowhere", tokenizer=world.tokenizer, field=None)
     plain = world.objective(CrossEntropy())(rows).parts
@@ -162,16 +141,18 @@ def test_the_tokenizer_of_a_language_model_is_that_of_its_output(world):
 def test_what_cannot_teach_is_refused(world):
     rows = world.batch()
     refuses(UsageError, "states must be at least 0, not -1", lambda: Taught(teacher=world.teacher(), states=-1))
-    with pytest.raises(UsageError, match="words: a teacher that reads 'target' has no distributions"):
-        Taught(teacher=world.teacher("encoder", field="target", reads="source"))
-    with pytest.raises(UsageError, match="the teacher must read 'target', not 'source'"):
-        Taught(teacher=world.teacher("encoder", field="source"), words=0)
-    with pytest.raises(UsageError, match="have the width 16, those of the teacher .*narrow 8"):
-        world.objective(Taught(teacher=world.teacher("narrow"), words=0))(rows)
-    with pytest.raises(DataError, match="this teacher is an encoder, which writes nothing"):
-        world.teacher("encoder", field="source").decoded(rows, rows["target"])
-    with pytest.raises(DataError, match="reads source: it is no language model"):
-        world.objective(Taught(teacher=world.teacher("encoder")))(rows)
+    for name, options, message in (
+        ("target", {}, "words: a teacher that reads 'target' has no distributions"),
+        ("source", {"words": 0}, "the teacher must read 'target', not 'source'"),
+    ):
+        encoder = world.teacher("encoder", field=name, reads="source")
+        refuses(UsageError, message, Taught, teacher=encoder, **options)
+    narrow = world.objective(Taught(teacher=world.teacher("narrow"), words=0))
+    refuses(UsageError, "have the width 16, those of the teacher .*narrow 8", narrow, rows)
+    message = "this teacher is an encoder, which writes nothing"
+    refuses(DataError, message, world.teacher("encoder", field="source").decoded, rows, rows["target"])
+    silent = world.objective(Taught(teacher=world.teacher("encoder")))
+    refuses(DataError, "reads source: it is no language model", silent, rows)
     refuses(DataError, "reads nothing, not 'source'", lambda: world.teacher("language", field="source").states(rows))
     refuses(UsageError, "a language model has no states of what it reads", lambda: world.teacher().states(rows))
     refuses(UsageError, "cannot call one 'source'", world.teacher, reads="source")

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from dragoman import BeamSearch, DataError, UsageError
@@ -18,27 +17,6 @@ from tests.small import refuses
 
 WIDTH, KNOWN, VOCABULARY, HEADS = 16, 12, 30, 2
 SIZES = {"width": WIDTH, "heads": HEADS, "feedforward": 32}
-
-
-def mha(attention, width, memory=None):
-    """Return torch's attention with the weights of ours."""
-    theirs = nn.MultiheadAttention(WIDTH, HEADS, kdim=memory, vdim=memory, batch_first=True)
-    if memory is None:
-        maps = attention.queries_keys_values
-        theirs.in_proj_weight, theirs.in_proj_bias = maps.weight, maps.bias
-    else:
-        of_keys, of_values = attention.keys_values.weight.split(width)
-        biases = [attention.queries.bias, *attention.keys_values.bias.split(width)]
-        names = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
-        maps = [attention.queries.weight, of_keys, of_values]
-        if memory == width:
-            theirs.in_proj_weight = nn.Parameter(torch.cat(maps).detach())
-        else:
-            for name, value in zip(names, maps, strict=True):
-                setattr(theirs, name, nn.Parameter(value.detach()))
-        theirs.in_proj_bias = nn.Parameter(torch.cat(biases).detach())
-    theirs.out_proj.weight, theirs.out_proj.bias = attention.output.weight, attention.output.bias
-    return theirs.eval()
 
 
 def fed(layer, x):
@@ -60,7 +38,7 @@ def test_an_encoder_layer_against_torch(pre_norm):
     torch.manual_seed(1)
     layer = FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, pre_norm=pre_norm).eval()
     x, known = inputs(([5, 3], WIDTH), ([4, 6], KNOWN))
-    own, other = mha(layer.self_attention, WIDTH), mha(layer.memory_attention[BERT], WIDTH, KNOWN)
+    own, other = (small.torch_attention(one) for one in (layer.self_attention, layer.memory_attention[BERT]))
     norm = layer.self_attention_norm
 
     def normed(value):
@@ -80,8 +58,8 @@ def test_a_decoder_layer_against_torch(pre_norm):
     memories = {"source": WIDTH, BERT: KNOWN}
     layer = FusedLayer(**SIZES, memories=memories, pre_norm=pre_norm).eval()
     x, source, known = inputs(([5, 3], WIDTH), ([2, 4], WIDTH), ([4, 6], KNOWN))
-    own = mha(layer.self_attention, WIDTH)
-    others = {name: mha(layer.memory_attention[name], WIDTH, width) for name, width in memories.items()}
+    own = small.torch_attention(layer.self_attention)
+    others = {name: small.torch_attention(layer.memory_attention[name]) for name in memories}
     later = torch.ones(5, 5, dtype=torch.bool).triu(1)
 
     def sublayer(value, norm, made):
@@ -100,21 +78,6 @@ def test_a_decoder_layer_against_torch(pre_norm):
     torch.testing.assert_close(found[x.mask], expected[x.mask], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("drop_net", "alone"), [(1.0, 0.5), (0.5, 0.25), (0.0, 0.0)])
-def test_drop_net_by_counting(drop_net, alone):
-    torch.manual_seed(1)
-    layer = FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, drop_net=drop_net, dropout=0.0)
-    one, zero = torch.ones(3, 2, WIDTH), torch.zeros(3, 2, WIDTH)
-    drawn = [layer.fused(one, zero).unique() for _ in range(4000)]
-    assert {len(values) for values in drawn} == {1}  # for all of a batch
-    shares = torch.cat(drawn)
-    counts = [int((shares == value).sum()) for value in (1.0, 0.0, 0.5)]
-    assert sum(counts) == 4000
-    for count, expected in zip(counts, (alone, alone, 1 - 2 * alone), strict=True):
-        assert abs(count / 4000 - expected) < 0.03
-    assert {float(layer.eval().fused(one, zero).unique()) for _ in range(50)} == {0.5}
-
-
 @pytest.mark.parametrize(("drawn", "expected"), [(0.1, 2.0), (0.4, 5.0), (0.6, 5.0), (0.8, 3.5), (0.9, 3.5)])
 def test_drop_net_by_hand(monkeypatch, drawn, expected):
     """0.8 is divided among the two branches alone; the rest is their mean."""
@@ -123,6 +86,7 @@ def test_drop_net_by_hand(monkeypatch, drawn, expected):
     monkeypatch.setattr("dragoman.mt.bert_fused.torch.rand", lambda *_, device: fixed)
     own, known = torch.full((2, 3, WIDTH), 2.0), torch.full((2, 3, WIDTH), 5.0)
     assert layer.fused(own, known).unique().tolist() == [expected]
+    assert layer.eval().fused(own, known).unique().tolist() == [3.5]
 
 
 def test_each_branch_is_dropped_out_by_itself():
@@ -132,16 +96,6 @@ def test_each_branch_is_dropped_out_by_itself():
     found = layer.fused(ones, ones)
     shares = {value: float((found == value).float().mean()) for value in (0.0, 1.0, 2.0)}
     assert shares == pytest.approx({0.0: 0.25, 1.0: 0.5, 2.0: 0.25}, abs=0.02)
-
-
-def test_a_branch_that_is_left_out_learns_nothing(monkeypatch):
-    torch.manual_seed(1)
-    layer = FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, dropout=0.0)
-    x, known = inputs(([5, 3], WIDTH), ([4, 6], KNOWN))
-    monkeypatch.setattr("dragoman.mt.bert_fused.torch.rand", lambda *_, device: torch.tensor(0.1, device=device))
-    layer(x.values, mask=x.mask, memories={BERT: known}).sum().backward()
-    assert layer.memory_attention[BERT].output.weight.grad.abs().sum() == 0
-    assert layer.self_attention.output.weight.grad.abs().sum() > 0
 
 
 def embedding(width=WIDTH, size=VOCABULARY, positions=None):
@@ -191,15 +145,6 @@ def test_a_sentence_alone_is_as_in_a_batch():
     small.check_rows(translator().eval(), batch(ROWS))
 
 
-def test_what_bert_reads_reaches_both_sides():
-    model, rows = translator().eval(), batch(ROWS)
-    other = Batch(rows.fields | {BERT: batch({BERT: [3, 4, 5]})[BERT]})
-    one, two = model.encode(rows), model.encode(other)
-    assert not torch.equal(one.memories["source"].values, two.memories["source"].values)
-    mixed = type(one)({"source": one.memories["source"], BERT: two.memories[BERT]})
-    assert not torch.equal(model.decode(rows["target"], one), model.decode(rows["target"], mixed))
-
-
 def test_step_by_step_as_at_once_with_beams():
     small.check_beams(translator().eval(), batch(ROWS), "source", BERT)
 
@@ -235,18 +180,19 @@ def test_a_text_that_is_too_long_for_the_reader_is_named():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(UsageError, match="drop_net must be between 0 and 1, not 1.5"):
-        FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, drop_net=1.5)
+    message = "drop_net must be between 0 and 1, not 1.5"
+    refuses(UsageError, message, FusedEncoderLayer, **SIZES, memories={BERT: KNOWN}, drop_net=1.5)
     refuses(UsageError, "memories must be bert, not source", FusedEncoderLayer, **SIZES, memories={"source": KNOWN})
     refuses(UsageError, "memories must be source and bert, not bert", FusedLayer, **SIZES, memories={BERT: KNOWN})
     refuses(ValueError, "the reader must read 'source' alone, not target", lambda: translator(reader=reader("target")))
-    with pytest.raises(ValueError, match=r"one side or both to 'bert', not the encoder to \[\] and the decoder to"):
-        translator(encoder=plain(Encoder), decoder=plain(Decoder, ["source"]))
-    with pytest.raises(ValueError, match=r"the decoder must attend to 'source', .* the decoder to \[\]"):
-        translator(decoder=plain(Decoder))
+    neither = {"encoder": plain(Encoder), "decoder": plain(Decoder, ["source"])}
     wide = {"encoder": Encoder(layer=FusedEncoderLayer(**SIZES, memories={BERT: 20}), layers=1)}
     wider = {"decoder": Decoder(layer=FusedLayer(**SIZES, memories={"source": WIDTH, BERT: 20}), layers=1)}
-    for wrong in (wide, wider):
-        refuses(ValueError, "the layers read states of width 20, but the reader's have 12", translator, **wrong)
-    with pytest.raises(KeyError):
-        FusedEncoderLayer(**SIZES, memories={BERT: KNOWN})(torch.zeros(1, 1, WIDTH))
+    for wrong, message in (
+        (neither, r"one side or both to 'bert', not the encoder to \[\] and the decoder to"),
+        ({"decoder": plain(Decoder)}, r"the decoder must attend to 'source', .* the decoder to \[\]"),
+        (wide, "the layers read states of width 20, but the reader's have 12"),
+        (wider, "the layers read states of width 20, but the reader's have 12"),
+    ):
+        refuses(ValueError, message, translator, **wrong)
+    refuses(KeyError, BERT, FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}), torch.zeros(1, 1, WIDTH))

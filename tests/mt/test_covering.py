@@ -7,8 +7,7 @@ import pytest
 from dragoman import DataError, Manifest, UsageError
 from dragoman.mt.covering import LexiconCoverage
 from dragoman.mt.lexicon import Lexicon
-from dragoman.shared.machine.workspace import Workspace
-from tests.small import refuses
+from tests.small import refuses, row, run
 
 
 @pytest.fixture
@@ -19,12 +18,10 @@ def lexicon(tmp_path):
 
 
 def covered(folder, lexicon, texts, **arguments):
-    rows = [{"id": str(n), "source_text": text, "source_language": code} for n, (code, text) in enumerate(texts)]
+    rows = [row(n, text, source_language=code) for n, (code, text) in enumerate(texts)]
     Manifest.write(folder / "train.arrow", rows)
-    workspace = Workspace(output=folder, seed=1)
-    workspace.phase = "coverage"
-    LexiconCoverage(manifests=[str(folder / "train.arrow")], lexicon=lexicon, **arguments).run(workspace)
-    lines = (workspace.folder / "coverage.tsv").read_text().splitlines()
+    phase = LexiconCoverage(manifests=[str(folder / "train.arrow")], lexicon=lexicon, **arguments)
+    lines = (run(phase, folder, "coverage").folder / "coverage.tsv").read_text().splitlines()
     return {line.split("\t")[0]: [*map(int, line.split("\t")[1:])] for line in lines[1:]}
 
 
@@ -58,17 +55,10 @@ def test_what_cannot_be_is_refused(lexicon, tmp_path):
 
 
 def test_columns_limits_and_defaults(lexicon, tmp_path, caplog):
-    phase = LexiconCoverage(manifests=[], lexicon=lexicon)
-    assert (phase.columns, phase.least, phase.limit) == (["source_text"], 0.0, 100_000)
-    row = {"source_text": "dog", "source_language": "en", "target_text": "Hund", "target_language": "de"}
-    rows = [row | {"id": "a"}, row | {"id": "b", "target_text": None}]
-    Manifest.write(tmp_path / "t.arrow", rows)
-    workspace = Workspace(output=tmp_path, seed=1)
-    workspace.phase = "coverage"
+    Manifest.write(tmp_path / "t.arrow", [row("a", "dog", "Hund"), row("b", "dog")])
     both = {"columns": ["source_text", "target_text"], "languages": ["de"]}  # the source's English is not asked for
     phase = LexiconCoverage(manifests=[str(tmp_path / "t.arrow")], lexicon=lexicon, least=100.0, **both)
-    phase.run(workspace)
-    written = (workspace.folder / "coverage.tsv").read_text()
+    written = (run(phase, tmp_path, "coverage").folder / "coverage.tsv").read_text()
     assert written == "language\twords\tknown\tdifferent\tdifferent_known\nde\t1\t1\t1\t1\n"
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
     texts = [("de", "Hund"), ("de", "x"), ("de", "y")]

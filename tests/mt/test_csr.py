@@ -77,22 +77,16 @@ def test_each_side_is_switched_into_the_language_of_the_other(lexicon):
 
 
 def test_what_does_not_fit_is_refused(lexicon):
-    change = CodeSwitchedSpans(lexicon=lexicon)
     for language, message in (
         ("fr", "row '1': the lexicon has no translations from 'en' into 'fr', only de-en, en-de"),
         (None, "row '1' does not name the languages of both sides"),
     ):
-        refuses(DataError, message, switched, change, 1, row=ROW | {"target_language": language})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+        refuses(
+            DataError, message, switched, CodeSwitchedSpans(lexicon=lexicon), 1, row=ROW | {"target_language": language}
+        )
+    for arguments, message in (
         ({"share": -0.1}, r"share must be between 0 and 1, not -0\.1"),
         ({"mean_length": 0.0}, r"mean_length must be at least 0\.1, not 0\.0"),
         ({"top": 0}, "top must be at least 1, not 0"),
-    ],
-)
-def test_arguments_outside_of_their_range_are_refused(lexicon, arguments, message):
-    with pytest.raises(UsageError, match=message):
-        CodeSwitchedSpans(lexicon=lexicon, **arguments)
+    ):
+        refuses(UsageError, message, CodeSwitchedSpans, lexicon=lexicon, **arguments)

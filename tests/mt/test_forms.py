@@ -5,9 +5,8 @@ import pytest
 from dragoman import DataError, Manifest
 from dragoman.mt.forms import CountForms
 from dragoman.mt.lexicon import Lexicon
-from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.text.normalise import Lowercase
-from tests.small import refuses
+from tests.small import refuses, row, run
 
 PAIRS = [
     ("The doll. The NATO doll", "Die Puppe. Eine PUPPE und die NATO."),
@@ -17,15 +16,9 @@ PAIRS = [
 
 
 def counted(folder, pairs, **arguments):
-    rows = [
-        {"id": str(n), "source_text": one, "source_language": "en", "target_text": other, "target_language": "de"}
-        for n, (one, other) in enumerate(pairs)
-    ]
-    Manifest.write(folder / "train.arrow", rows)
-    workspace = Workspace(output=folder, seed=1)
-    workspace.phase = "forms"
-    CountForms(manifests=[str(folder / "train.arrow")], **arguments).run(workspace)
-    return {path.stem: path.read_text(encoding="utf-8").split() for path in workspace.folder.glob("*.txt")}
+    Manifest.write(folder / "train.arrow", [row(n, *pair) for n, pair in enumerate(pairs)])
+    made = run(CountForms(manifests=[str(folder / "train.arrow")], **arguments), folder, "forms").folder
+    return {path.stem: path.read_text(encoding="utf-8").split() for path in made.glob("*.txt")}
 
 
 def test_the_most_frequent_form_inside_of_sentences_is_written(tmp_path):
@@ -40,12 +33,9 @@ def test_limits_normalizers_and_scripts_without_capitals(tmp_path):
     assert counted(tmp_path, PAIRS, limit=1) == {"en": ["doll", "NATO"], "de": ["die", "NATO", "PUPPE", "und"]}
     plain = counted(tmp_path, PAIRS, normalizers=[Lowercase()])
     assert plain["en"] == ["a", "anna", "doll", "nato", "the"]  # no capital begins a sentence any more: all count
-    rows = [{"id": "1", "source_text": "北京人", "source_language": "zh"}]
-    Manifest.write(tmp_path / "zh.arrow", rows)
-    workspace = Workspace(output=tmp_path / "zh", seed=1)
-    workspace.phase = "forms"
-    CountForms(manifests=[str(tmp_path / "zh.arrow")]).run(workspace)
-    assert workspace.folder.is_dir() and not [*workspace.folder.iterdir()]
+    Manifest.write(tmp_path / "zh.arrow", [row(1, "北京人", source_language="zh")])
+    made = run(CountForms(manifests=[str(tmp_path / "zh.arrow")]), tmp_path / "zh", "forms").folder
+    assert made.is_dir() and not [*made.iterdir()]
     refuses(DataError, r"train\.arrow: no text whose language is named", counted, tmp_path, [("", "")])
 
 

@@ -4,17 +4,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from dragoman import Manifest, Recipe, System, UsageError
+from dragoman import Recipe, System, UsageError
 from dragoman.exchange.huggingface.hf_translator_export import plain_translator
-from dragoman.exchange.trimming import trim
 from dragoman.mt.graformer import FusedProjection, GraftedDecoder, GraftedEncoder, GraftedTranslator
 from dragoman.shared.batch import Batch
-from dragoman.shared.described import build, describe
 from dragoman.shared.nn.attention import Prompts
 from dragoman.shared.nn.heads import OutputProjection, TiedProjection
 from dragoman.shared.nn.linear import store_for_search
 from dragoman.shared.nn.transformer import Decoder, Encoder
-from dragoman.shared.nn.translator import LanguageModel
 from dragoman.shared.objectives import CrossEntropy
 from dragoman.shared.objectives.cross_entropy import label_smoothed_cross_entropy
 from tests import small
@@ -37,15 +34,6 @@ def stack(kind, layers=BELOW, final_norm=False, memories=None, width=WIDTH, **op
     return kind(layer=layer(memories, width), layers=layers, final_norm=final_norm, **options)
 
 
-def shaken(model):
-    """Give norms and biases other values than those they begin with, so that none can be left out unseen."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 1:
-                parameter.add_(torch.randn_like(parameter), alpha=0.3)
-    return model
-
-
 def translator(fusion=True, vocabulary=VOCABULARY, **changes):
     torch.manual_seed(1)
     target = embedding(vocabulary)
@@ -58,7 +46,7 @@ def translator(fusion=True, vocabulary=VOCABULARY, **changes):
         "decoder": GraftedDecoder(below=stack(Decoder), layer=layer(["source"]), layers=NEW, fusion=fusion),
         "projection": fused if fusion else own,
     }
-    return shaken(GraftedTranslator(**parts | changes)).eval()
+    return small.disturbed(GraftedTranslator(**parts | changes))
 
 
 def batch(rows=ROWS):
@@ -99,19 +87,6 @@ def test_states_and_logits_against_torch():
     torch.testing.assert_close(found[mask], logits[mask], atol=1e-5, rtol=1e-5)
 
 
-def test_without_what_is_new_it_is_the_language_model():
-    model, rows = translator(), batch()
-    with torch.no_grad():
-        model.projection.own.weight.zero_()
-    decoder = stack(Decoder, final_norm=True)
-    decoder.layers.load_state_dict(model.decoder.below.layers.state_dict())
-    decoder.norm.load_state_dict(model.decoder.language_norm.state_dict())
-    target = model.target_embedding
-    language = LanguageModel(target_embedding=target, decoder=decoder, projection=TiedProjection(embedding=target))
-    expected = language.eval().log_probabilities(rows["target"], language.encode(rows))
-    assert torch.equal(model.log_probabilities(rows["target"], model.encode(rows)), expected)
-
-
 def joined(kind, below, above, **options):
     """Return an ordinary stack with the layers of two."""
     one = stack(kind, layers=BELOW + NEW, final_norm=True, **options)
@@ -130,7 +105,7 @@ def prompts():
 def test_an_encoder_is_one_stack_with_prompts_and_taps():
     torch.manual_seed(1)
     grafted = GraftedEncoder(below=stack(Encoder), layer=layer(), layers=NEW, taps=[0, 2, NEW])
-    shaken(grafted).eval()
+    small.disturbed(grafted)
     ordinary = joined(Encoder, grafted.below, grafted, taps=[BELOW, BELOW + 2, BELOW + NEW])
     x = embedding()(batch()["source"])
     for given in (None, prompts()):
@@ -143,7 +118,7 @@ def test_an_encoder_is_one_stack_with_prompts_and_taps():
 
 def test_a_decoder_without_memories_is_one_stack_with_prompts():
     torch.manual_seed(1)
-    grafted = shaken(GraftedDecoder(below=stack(Decoder), layer=layer(), layers=NEW, fusion=False)).eval()
+    grafted = small.disturbed(GraftedDecoder(below=stack(Decoder), layer=layer(), layers=NEW, fusion=False))
     ordinary = joined(Decoder, grafted.below, grafted)
     x = embedding()(batch()["target"])
     for given in (None, prompts()):
@@ -195,15 +170,6 @@ def test_a_search_knows_the_states_of_all_layers():
     assert translator().state_bytes(3) == 4 * values
 
 
-def test_it_is_built_again_from_its_description():
-    model, rows = translator(), batch()
-    again = build(describe(model)).eval()
-    again.load_state_dict(model.state_dict())
-    assert again.projection.language.weight is again.target_embedding.weight
-    expected = model.log_probabilities(rows["target"], model.encode(rows))
-    assert torch.equal(again.log_probabilities(rows["target"], again.encode(rows)), expected)
-
-
 def test_symbols_are_known():
     """Vocabularies are trimmed, and vectors taken from other folders, by them (shared/nn/symbols.py)."""
     model = translator()
@@ -216,24 +182,20 @@ def test_symbols_are_known():
 def test_logits_of_what_a_trimmed_vocabulary_keeps_do_not_change(tmp_path):
     golden = System.load(small.GOLDEN)
     model = translator(vocabulary=golden.output.tokenizer.size)
-    System(**(golden.arguments | {"model": model})).save(tmp_path / "model")
-    texts = Manifest.write(tmp_path / "texts.arrow", [small.row("1", "one two", "eins")]).path
-    trim(tmp_path / "model", [texts], tmp_path / "trimmed")
-    systems, logits = (System.load(tmp_path / "model"), System.load(tmp_path / "trimmed")), []
-    for system in systems:
+    whole, trimmed = small.trimmed(System(**(golden.arguments | {"model": model})), tmp_path)
+    assert whole.model.projection.language.weight is whole.model.target_embedding.weight
+    logits = []
+    for system in (whole, trimmed):
         tokens = small.padded([system.output.tokenizer.encode("eins")])
         encoding = system.model.encode(Batch({"source": tokens}))
         logits.append(system.model.project(system.model.decode(tokens, encoding)))
-    kept = systems[1].output.tokenizer.kept
-    assert len(kept) < logits[0].shape[-1]
-    torch.testing.assert_close(logits[1], logits[0][..., kept])
+    torch.testing.assert_close(logits[1], logits[0][..., trimmed.output.tokenizer.kept])
 
 
 def test_all_of_it_learns_unless_it_is_frozen():
     model, rows = translator(), batch()
     small.objective(model, CrossEntropy())(rows).parts["cross_entropy"].sum.backward()
-    without = [name for name, parameter in model.named_parameters() if not parameter.grad.abs().sum()]
-    assert without == []
+    assert [name for name, parameter in model.named_parameters() if not parameter.grad.abs().sum()] == []
 
 
 def test_what_does_not_fit_is_refused():
@@ -250,8 +212,8 @@ def test_what_does_not_fit_is_refused():
         OutputProjection(width=WIDTH, vocabulary=vocabulary, bias=bias)
         for vocabulary, bias in ((VOCABULARY, False), (VOCABULARY, True), (7, False))
     )
-    with pytest.raises(ValueError, match="the projection reads states of width 16, but the decoder's have 32"):
-        translator(projection=own)
+    message = "the projection reads states of width 16, but the decoder's have 32"
+    refuses(ValueError, message, translator, projection=own)
     tied, moved = (TiedProjection(embedding=embedding(), bias=bias) for bias in (False, True))
     for one, two, message in (
         (other, tied, "logits over vocabularies of 7 and 30 cannot be added"),

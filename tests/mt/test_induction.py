@@ -7,13 +7,12 @@ import torch
 
 from dragoman.mt.induction import InduceLexicon, LexiconAccuracy, unit_length
 from dragoman.mt.lexicon import read_entries
-from dragoman.mt.mapping import MapVectors
 from dragoman.mt.vector_tables import WordVectors
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation.results import read
-from dragoman.shared.machine.workspace import Workspace
-from tests.mt.test_mapping import planted, run
-from tests.small import refuses
+from tests.mt.test_mapping import mapped as map_vectors
+from tests.mt.test_mapping import planted
+from tests.small import refuses, run
 
 
 def test_a_lexicon_has_the_softmax_of_similarities(tmp_path):
@@ -23,7 +22,7 @@ def test_a_lexicon_has_the_softmax_of_similarities(tmp_path):
         words = [f"{name}{number}" for number in range(count)]
         WordVectors(words, torch.randn(count, 4, generator=generator)).write(tmp_path / f"{name}.vec")
     tables = {"source": tmp_path / "de.vec", "target": tmp_path / "en.vec"}
-    workspace = run(tmp_path, InduceLexicon(**tables, top=2, neighbours=0, temperature=0.2))
+    workspace = run(InduceLexicon(**tables, top=2, neighbours=0, temperature=0.2), tmp_path, "map")
     x, y = (WordVectors.read(tmp_path / f"{name}.vec") for name in ("de", "en"))
     expected = []
     for word, vector in zip(x.words, x.values, strict=True):
@@ -41,10 +40,8 @@ def test_a_lexicon_has_the_softmax_of_similarities(tmp_path):
 def judged(folder, lexicon: str, **arguments):
     (folder / "de-en.txt").write_text(lexicon)
     (folder / "truth.txt").write_text("hund\tdog\nhund\thound\nkatze\tcat\nbaum\ttree\nauge\teye\n")
-    workspace = Workspace(output=folder, seed=1)
-    workspace.phase = "accuracy"
-    LexiconAccuracy(lexicon=folder / "de-en.txt", truth=folder / "truth.txt", **arguments).run(workspace)
-    return {row["metric"]: row["value"] for row in read(workspace.output / "results.jsonl")}
+    run(LexiconAccuracy(lexicon=folder / "de-en.txt", truth=folder / "truth.txt", **arguments), folder, "accuracy")
+    return {row["metric"]: row["value"] for row in read(folder / "results.jsonl")}
 
 
 def warnings(caplog) -> list[tuple]:
@@ -63,13 +60,13 @@ def test_precision_by_hand(tmp_path, caplog):
 
 def test_a_dictionary_of_the_least_similar_words_is_warned_of(tmp_path, caplog):
     planted(tmp_path)
-    run(tmp_path, MapVectors(source=tmp_path / "de.vec", target=tmp_path / "en.vec", seed=str(tmp_path / "seed.txt")))
+    map_vectors(tmp_path, seed=str(tmp_path / "seed.txt"))
     mapped = [WordVectors.read(tmp_path / f"map/{name}.vec") for name in ("de", "en")]
     worst = (mapped[0].values @ mapped[1].values.T).argmin(1).tolist()
     lines = "".join(f"{word}\t{mapped[1].words[place]}\n" for word, place in zip(mapped[0].words, worst, strict=True))
     (tmp_path / "de-en.txt").write_text(lines)
     caplog.clear()
-    run(tmp_path, LexiconAccuracy(lexicon=tmp_path / "de-en.txt", truth=tmp_path / "truth.txt"))
+    run(LexiconAccuracy(lexicon=tmp_path / "de-en.txt", truth=tmp_path / "truth.txt"), tmp_path, "accuracy")
     [warned] = warnings(caplog)
     assert warned[1] < 5
 

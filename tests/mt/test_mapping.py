@@ -10,8 +10,7 @@ from dragoman.mt.induction import InduceLexicon
 from dragoman.mt.mapping import Entries, MapVectors, entries_by_shape, nearest, procrustes, self_learned, unit
 from dragoman.mt.vector_tables import WordVectors
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.machine.workspace import Workspace
-from tests.small import refuses
+from tests.small import refuses, run
 
 WIDTH, WORDS = 12, 80
 
@@ -33,15 +32,12 @@ def planted(folder, noise: float = 0.02, words: int = WORDS):
     (folder / "seed.txt").write_text("".join(f"w{n}\tv{n}\n" for n in range(0, words, 4)))
 
 
-def run(folder, phase, name="map") -> Workspace:
-    workspace = Workspace(output=folder, seed=1)
-    workspace.phase = name
-    phase.run(workspace)
-    return workspace
+def mapped(folder, **options):
+    run(MapVectors(**{"source": folder / "de.vec", "target": folder / "en.vec"} | options), folder, "map")
 
 
 def precision(folder) -> float:
-    mapped = run(folder, InduceLexicon(source=folder / "map/de.vec", target=folder / "map/en.vec", top=2), "induce")
+    mapped = run(InduceLexicon(source=folder / "map/de.vec", target=folder / "map/en.vec", top=2), folder, "induce")
     lines = [line.split("\t")[:2] for line in (mapped.folder / "de-en.txt").read_text().splitlines()]
     first = dict(reversed(lines))  # the first line of a word is the last here
     return sum(first[f"w{n}"] == f"v{n}" for n in range(WORDS)) / WORDS
@@ -83,13 +79,13 @@ def test_a_vector_near_to_everything_is_not_every_words_neighbour():
 def test_a_planted_rotation_is_recovered(tmp_path, seed, learn):
     planted(tmp_path)
     given = str(tmp_path / seed) if seed.endswith("txt") else seed
-    run(tmp_path, MapVectors(source=tmp_path / "de.vec", target=tmp_path / "en.vec", seed=given, learn=learn))
+    mapped(tmp_path, seed=given, learn=learn)
     assert precision(tmp_path) > 0.95
 
 
 def test_cosines_within_a_language_stay(tmp_path):
     planted(tmp_path)
-    run(tmp_path, MapVectors(source=tmp_path / "de.vec", target=tmp_path / "en.vec", seed=str(tmp_path / "seed.txt")))
+    mapped(tmp_path, seed=str(tmp_path / "seed.txt"))
     for name in ("de", "en"):
         before = unit(WordVectors.read(tmp_path / f"{name}.vec").values)
         after = WordVectors.read(tmp_path / f"map/{name}.vec").values.double()
@@ -100,9 +96,8 @@ def test_self_learning_makes_good_a_poor_seed(tmp_path):
     planted(tmp_path, noise=0.1)
     (tmp_path / "seed.txt").write_text("".join(f"w{n}\tv{n}\n" for n in range(5)))
     results = []
-    tables = {"source": tmp_path / "de.vec", "target": tmp_path / "en.vec", "seed": str(tmp_path / "seed.txt")}
     for learn in (False, True):
-        run(tmp_path, MapVectors(**tables, learn=learn))
+        mapped(tmp_path, seed=str(tmp_path / "seed.txt"), learn=learn)
         results.append(precision(tmp_path))
     assert results[0] < 0.5 and results[1] > 0.9
 
@@ -133,8 +128,7 @@ def test_settings_of_2017_find_a_planted_rotation(tmp_path):
     """All words at once, nearest to the first language's alone, by the cosine: a handful of entries is enough."""
     planted(tmp_path)
     (tmp_path / "seed.txt").write_text("".join(f"w{n}\tv{n}\n" for n in range(9)))
-    tables = {"source": tmp_path / "de.vec", "target": tmp_path / "en.vec", "neighbours": 0}
-    run(tmp_path, MapVectors(**tables, seed=str(tmp_path / "seed.txt"), kept=1.0, both_ways=False))
+    mapped(tmp_path, neighbours=0, seed=str(tmp_path / "seed.txt"), kept=1.0, both_ways=False)
     assert precision(tmp_path) > 0.99
 
 
@@ -144,8 +138,7 @@ def test_numerals_and_identical_words_are_seeds(tmp_path, caplog):
     found = {}
     for seed in ("numerals", "identical"):
         with caplog.at_level(logging.INFO, "dragoman"):
-            tables = {"source": tmp_path / "de.vec", "target": tmp_path / "en.vec"}
-            run(tmp_path, MapVectors(**tables, seed=seed, learn=False))
+            mapped(tmp_path, seed=seed, learn=False)
         found[seed] = caplog.records[-1].args[0]
     assert found == {"numerals": 2, "identical": 3}
 
@@ -161,13 +154,12 @@ def test_shapes_of_one_language_turned_are_the_same():
 def test_refusals(tmp_path):
     planted(tmp_path)
     tables = {"source": tmp_path / "de.vec", "target": tmp_path / "en.vec"}
-    with pytest.raises(DataError, match="seed 'numerals': 0 of 0 entries have vectors on both sides, 2 are needed"):
-        run(tmp_path, MapVectors(**tables, seed="numerals"))
+    message = "seed 'numerals': 0 of 0 entries have vectors on both sides, 2 are needed"
+    refuses(DataError, message, mapped, tmp_path, seed="numerals")
     refuses(UsageError, "it needs learn: True", MapVectors, **tables, seed="unsupervised", learn=False)
     refuses(UsageError, "MapVectors: cutoff must be at least 1, not 0", MapVectors, **tables, cutoff=0)
     refuses(UsageError, "neighbours must be at least 0", MapVectors, **tables, neighbours=-1)
     for kept in (0.0, 1.5):
         refuses(UsageError, f"kept must be above 0 and at most 1, not {kept}", MapVectors, **tables, kept=kept)
     WordVectors(["a", "b"], torch.randn(2, 3)).write(tmp_path / "narrow.vec")
-    with pytest.raises(DataError, match="vectors of different widths"):
-        run(tmp_path, MapVectors(source=tmp_path / "narrow.vec", target=tmp_path / "en.vec"))
+    refuses(DataError, "vectors of different widths", mapped, tmp_path, source=tmp_path / "narrow.vec")

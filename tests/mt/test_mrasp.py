@@ -33,6 +33,7 @@ def substituted(change, seed=1, text=TEXT, language="en"):
 def test_every_known_word_is_replaced_and_all_else_stays(lexicon):
     """A capital is that of a sentence or of the translation's own language; RED, inside, has none of its own."""
     change = AlignedSubstitution(lexicon=lexicon, targets=["fr"], share=1.0)
+    assert (change.growth, AlignedSubstitution(lexicon=lexicon).share) == (1.5, 0.3)  # as published, section 3.1
     assert substituted(change) == "Le rouge chien saw le house. Rouge chien!"
     assert substituted(change, text="The RED Dog") == "Le rouge chien"
     assert substituted(AlignedSubstitution(lexicon=lexicon, share=0.0)) == TEXT
@@ -102,12 +103,6 @@ def stream_of(folder, texts, field, **budget):
     return Stream(name="text", manifests=[str(path)], fields={"source": field}, budget=Budget(**budget))
 
 
-def test_three_words_in_ten_are_replaced_and_a_text_grows_by_half_unless_it_is_said(lexicon):
-    """The share is the paper's (section 3.1)."""
-    usual = AlignedSubstitution(lexicon=lexicon)
-    assert (usual.share, usual.growth) == (0.3, 1.5)
-
-
 def test_a_row_is_the_same_whatever_the_number_of_workers(lexicon, tokenizer, tmp_path):
     rows = [small.row(n, TEXT) for n in range(20)]
     noisy = NoisyText(field=small.text(tokenizer), rewriting=AlignedSubstitution(lexicon=lexicon, growth=1.2))
@@ -125,19 +120,20 @@ def test_a_row_is_the_same_whatever_the_number_of_workers(lexicon, tokenizer, tm
 
 
 def test_what_does_not_fit_is_refused(lexicon):
-    with pytest.raises(UsageError, match="the lexicon translates into de, fr, not into it, tr"):
-        AlignedSubstitution(lexicon=lexicon, targets=["it", "de", "tr"])
-    with pytest.raises(UsageError, match=r"share must be between 0 and 1, not 1\.5"):
-        AlignedSubstitution(lexicon=lexicon, share=1.5)
-    with pytest.raises(DataError, match="row '1' does not say its language"):
-        substituted(AlignedSubstitution(lexicon=lexicon), language=None)
+    for wrong, message in (
+        ({"targets": ["it", "de", "tr"]}, "the lexicon translates into de, fr, not into it, tr"),
+        ({"share": 1.5}, r"share must be between 0 and 1, not 1\.5"),
+    ):
+        small.refuses(UsageError, message, AlignedSubstitution, lexicon=lexicon, **wrong)
+    change = AlignedSubstitution(lexicon=lexicon)
+    small.refuses(DataError, "row '1' does not say its language", substituted, change, language=None)
 
 
 def test_a_language_without_a_tag_is_named(lexicon, tokenizer, tmp_path):
     noisy = NoisyText(field=small.text(tokenizer), rewriting=AlignedSubstitution(lexicon=lexicon))
     stream = stream_of(tmp_path, [small.row(7, "chien") | {"source_language": "fr"}], noisy, rows=4)
-    with pytest.raises(DataError, match=r"train\.arrow: row '7': field 'source': the tokenizer has no symbol '<fr>'"):
-        list(Loader(streams=[stream], seed=1).epoch(0))
+    message = r"train\.arrow: row '7': field 'source': the tokenizer has no symbol '<fr>'"
+    small.refuses(DataError, message, list, Loader(streams=[stream], seed=1).epoch(0))
 
 
 def test_a_share_of_nothing_is_the_control_that_reads_the_same_batches(lexicon, tokenizer, tmp_path):

@@ -6,11 +6,8 @@ import torch
 
 from dragoman import System, UsageError
 from dragoman.mt.mrasp2 import Contrast
-from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
-from dragoman.shared.generator import Encoding
 from dragoman.shared.objectives.objective import Loss, Term
-from dragoman.shared.padded import Padded
 from tests import small
 
 SOURCES = [[5, 6, 7, 2], [5, 8, 2], [5, 9, 10, 11, 12, 2], [5, 13, 2]]
@@ -55,14 +52,6 @@ def test_the_loss_is_the_papers_over_targets_for_each_source(model):
     assert found["contrast"].count.item() == 4 and found["contrast_accuracy"].weight == 0.0
 
 
-def test_padding_changes_nothing(model):
-    model.eval()
-    longer = batch(SOURCES + [[5, *range(6, 29), 2]], TARGETS + [[4, *range(6, 29), 2]])
-    cut = Batch({name: longer[name].select(torch.arange(4)) for name in ("source", "target")})
-    found, expected = (evaluate(Contrast(), model, rows)["contrast"].sum for rows in (cut, batch()))
-    torch.testing.assert_close(found, expected)
-
-
 def test_sources_are_encoded_again_unless_their_states_are_reused(model):
     model.train()
     passes = []
@@ -96,11 +85,6 @@ def test_candidates_are_counted_per_sentence_over_batches(model):
     terms = [evaluate(Contrast(), model, batch(SOURCES[:n], TARGETS[:n]))["contrast_candidates"] for n in (4, 2)]
     assert [term.weight for term in terms] == [0.0, 0.0]
     assert float(sum(term.sum for term in terms) / sum(term.count for term in terms)) == pytest.approx(20 / 6)
-
-
-def test_means_are_over_real_states():
-    states = Padded(torch.arange(12.0).reshape(2, 3, 2), torch.tensor([2, 0]))
-    assert Encoding({"source": states}).memories["source"].mean().tolist() == [[1.0, 2.0], [0.0, 0.0]]
 
 
 def test_what_does_not_fit_is_refused(model):

@@ -40,7 +40,4 @@ def test_a_sentence_pair_by_hand():
     assert phrase_pairs(links, 4, 2, 4) == [(0, 1, 0, 1), (0, 4, 0, 2), (1, 4, 1, 2)]
     assert phrase_pairs(links, 4, 2, 3) == [(0, 1, 0, 1), (1, 4, 1, 2)]
     assert phrase_pairs([(0, 1)], 1, 3, 2) == [(0, 1, 0, 2), (0, 1, 1, 2), (0, 1, 1, 3)]
-
-
-def test_without_links_there_is_no_phrase():
     assert phrase_pairs([], 3, 3, 4) == phrase_pairs([], 0, 0, 4) == []

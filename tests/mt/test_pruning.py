@@ -9,10 +9,9 @@ import torch
 from dragoman import DataError, System, UsageError
 from dragoman.mt.lass import MaskedTranslator
 from dragoman.mt.pruning import ExchangeMasks, Prune, PruneAtRandom, Sharing, kept, layers_of, of_others, similarity
-from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.translator import Translator
 from tests.mt.test_lass import PAIRS, WIDTH, around, masked, parts, tokenizer
-from tests.small import refuses
+from tests.small import refuses, run
 
 __all__ = ["tokenizer"]  # a fixture
 #: Rows of a matrix that are one to the method: a third of queries, keys and values, a half of keys and values.
@@ -98,31 +97,30 @@ def test_what_is_refused(tokenizer, tuned, tmp_path):
     plain = around(tokenizer, Translator(**parts(tokenizer)), System)
     refuses(UsageError, "a Translator has no masks", Prune(tuned=str(tuned), share=0.5).apply, plain)
     plain.save(tmp_path / "plain")
-    with pytest.raises(UsageError, match="a Translator has no masks"):
-        Prune(tuned=str(tuned), share=0.5, known=str(tmp_path / "plain")).apply(masked(tokenizer))
+    known = Prune(tuned=str(tuned), share=0.5, known=str(tmp_path / "plain"))
+    refuses(UsageError, "a Translator has no masks", known.apply, masked(tokenizer))
     refuses(DataError, "not a model folder", Prune(tuned=str(tmp_path), share=0.5).apply, masked(tokenizer))
     larger = parts(tokenizer)
     larger["encoder"].layers[1].inner = type(larger["encoder"].layers[1].inner)(WIDTH, 32)
     system = around(tokenizer, MaskedTranslator(**larger, pairs=PAIRS), System)
-    with pytest.raises(DataError, match=r"de-en/model: encoder\.layers\.1\.inner\.weight is \(24, 16\), not"):
-        Prune(tuned=str(tuned), share=0.5).apply(system)
+    message = r"de-en/model: encoder\.layers\.1\.inner\.weight is \(24, 16\), not"
+    refuses(DataError, message, Prune(tuned=str(tuned), share=0.5).apply, system)
 
 
 def test_directions_use_the_masks_of_others(tokenizer, tmp_path):
     system = masked(tokenizer)
     system.save(tmp_path / "model")
     wrong = {"de-en": "fr-en", "fr-en": "de-en"}
-    workspace = Workspace(output=tmp_path, device="cpu", phase="exchange")
-    ExchangeMasks(model=str(tmp_path / "model"), masks=wrong).run(workspace)
+    model = str(tmp_path / "model")
+    run(ExchangeMasks(model=model, masks=wrong), tmp_path, "exchange")
     found = System.load(tmp_path / "exchange" / "model")
     for pair in system.model.pairs:
         own, expected = found.model.masks_of(pair), system.model.masks_of(wrong.get(pair, pair))
         assert all(torch.equal(own[name], mask) for name, mask in expected.items())
     assert found.origin == ["masks of de-en: those of fr-en", "masks of fr-en: those of de-en"]
-    with pytest.raises(UsageError, match="masks must name at least one direction"):
-        ExchangeMasks(model=str(tmp_path / "model"), masks={})
-    with pytest.raises(UsageError, match="has no masks of de-fr, only of de-en, en-de, en-fr, fr-en"):
-        ExchangeMasks(model=str(tmp_path / "model"), masks={"de-fr": "de-en"}).run(workspace)
+    refuses(UsageError, "masks must name at least one direction", ExchangeMasks, model=model, masks={})
+    unknown = ExchangeMasks(model=model, masks={"de-fr": "de-en"})
+    refuses(UsageError, "no masks of de-fr, only of de-en, en-de, en-fr, fr-en", run, unknown, tmp_path, "exchange")
 
 
 def test_each_direction_gets_the_masks_of_one_that_shares_a_language():
@@ -155,7 +153,7 @@ def test_the_table_of_what_directions_share(tokenizer, tmp_path, caplog):
         system.model.set_masks(pair, system.model.masks_of("en-de"))
     system.save(tmp_path / "model")
     with caplog.at_level(logging.INFO, "dragoman"):
-        Sharing(model=str(tmp_path / "model")).run(Workspace(output=tmp_path, device="cpu", phase="sharing"))
+        run(Sharing(model=str(tmp_path / "model")), tmp_path, "sharing")
     header, *rows = [line.split("\t") for line in (tmp_path / "sharing/sharing.tsv").read_text().splitlines()]
     assert header == ["layer", "direction", "other", "similarity"]
     assert len(rows) == 5 * 12  # layers and all, ordered pairs of four directions

@@ -16,22 +16,17 @@ from dragoman import DataError, Manifest, UsageError
 from dragoman.mt.mapping import seed_entries
 from dragoman.mt.vector_tables import WordVectors
 from dragoman.mt.word2vec import SkipGram, TrainVectors, window_pairs
-from dragoman.shared.machine.workspace import Workspace
-from tests.small import refuses
+from tests.small import refuses, row, run
 
 
 def manifest(folder: Path, texts: list[str], language: str = "en") -> str:
-    rows = ({"id": str(n), "source_text": text, "source_language": language} for n, text in enumerate(texts))
-    path = folder / "train.arrow"
-    Manifest.write(path, rows)
-    return str(path)
+    rows = (row(n, text, source_language=language) for n, text in enumerate(texts))
+    return str(Manifest.write(folder / "train.arrow", rows).path)
 
 
-def learned(folder: Path, path: str, **arguments) -> WordVectors:
-    workspace = Workspace(output=folder, seed=arguments.pop("seed", 1))
-    workspace.phase = "vectors"
-    TrainVectors(manifests=[path], language="en", **{"width": 8, "least": 1} | arguments).run(workspace)
-    return WordVectors.read(workspace.folder / "en.vec")
+def learned(folder: Path, path: str, seed: int = 1, **arguments) -> WordVectors:
+    phase = TrainVectors(manifests=[path], language="en", **{"width": 8, "least": 1} | arguments)
+    return WordVectors.read(run(phase, folder, "vectors", seed=seed).folder / "en.vec")
 
 
 def test_the_loss_equals_a_loop():
@@ -76,16 +71,11 @@ def test_products_follow_the_shifted_mutual_information(tmp_path):
     counts = Counter(word for text in texts for word in text.split())
     flat = {word: counts[word] ** 0.75 for word in counts}
     total, one = pairs.total(), Counter(centre for centre, _ in pairs.elements())
-    phase = TrainVectors(
-        manifests=[manifest(tmp_path, texts)], language="en", width=12, window=1, negatives=3, epochs=20, least=1,
-        learning_rate=0.02, batch=256,
-    )  # fmt: skip
+    options = {"width": 12, "window": 1, "negatives": 3, "epochs": 20, "least": 1, "learning_rate": 0.02, "batch": 256}
+    phase = TrainVectors(manifests=[manifest(tmp_path, texts)], language="en", **options)
     kept = []
     phase._train, train = lambda model, *rest: kept.append(model) or train(model, *rest), phase._train  # type: ignore[method-assign]
-    workspace = Workspace(output=tmp_path, seed=1)
-    workspace.phase = "vectors"
-    phase.run(workspace)
-    words = WordVectors.read(workspace.folder / "en.vec").words
+    words = WordVectors.read(run(phase, tmp_path, "vectors").folder / "en.vec").words
     products = kept[-1].centres.weight @ kept[-1].contexts.weight.T
     seen = [(i, j) for i, a in enumerate(words) for j, b in enumerate(words) if pairs[a, b] > 30]
     shares = {word: count / sum(flat.values()) for word, count in flat.items()}
@@ -112,8 +102,7 @@ def test_numbers_are_words_and_a_seed(tmp_path):
         folder = tmp_path / language
         folder.mkdir()
         phase = TrainVectors(manifests=[manifest(folder, [text] * 9, language)], language=language, width=8, least=1)
-        phase.run(workspace := Workspace(output=folder, seed=1))
-        tables[language] = WordVectors.read(workspace.folder / f"{language}.vec")
+        tables[language] = WordVectors.read(run(phase, folder, "vectors").folder / f"{language}.vec")
     assert sorted(tables["en"].words) == ["12", "1984", "7", "came", "dogs", "in"]
     entries = seed_entries(tables["de"], tables["en"], "numerals")
     pairs = zip(entries.x.tolist(), entries.y.tolist(), strict=True)
@@ -131,16 +120,10 @@ def test_frequent_words_are_left_out_now_and_then(tmp_path, caplog):
     """With a share of 0.01, a word that is half of the text stays in a seventh of its places, and the others stay."""
     rare = [one + other for one in "abcdefghij" for other in "klmnopqrst"]
     texts = ["the " * 10 + " ".join(rare[n % 97] for n in range(k, k + 10)) for k in range(300)]
-    pairs = []
-    for number, subsample in enumerate((0.0, 0.01)):
-        workspace = Workspace(output=tmp_path / str(number), seed=1)
-        workspace.phase = "vectors"
-        phase = TrainVectors(
-            manifests=[manifest(tmp_path, texts)], language="en", width=4, window=1, epochs=1, least=1,
-            subsample=subsample,
-        )  # fmt: skip
+    pairs, path = [], manifest(tmp_path, texts)
+    for subsample in (0.0, 0.01):
         with caplog.at_level(logging.INFO, "dragoman"):
-            phase.run(workspace)
+            learned(tmp_path / str(subsample), path, width=4, window=1, epochs=1, subsample=subsample)
         pairs.append(int(re.findall(r"epoch 1: (\d+) pairs", caplog.text)[-1]))
     assert pairs[0] == 300 * 19 * 2
     assert pairs[1] == pytest.approx(300 * 2 * (10 * (0.01 / 0.5) ** 0.5 + 10 - 1), rel=0.03)
@@ -150,22 +133,18 @@ def test_refusals(tmp_path):
     path = manifest(tmp_path, ["one two", "one two"])
     refuses(DataError, "0 words of language en come 5 times in the texts", learned, tmp_path, path, least=5)
     refuses(UsageError, "must be at least 1", TrainVectors, manifests=[path], language="en", window=0)
-    with pytest.raises(UsageError, match="TrainVectors: column: 'audio' is not one of 'source_text', 'target_text'"):
-        TrainVectors(manifests=[path], language="en", column="audio")
+    message = "TrainVectors: column: 'audio' is not one of 'source_text', 'target_text'"
+    refuses(UsageError, message, TrainVectors, manifests=[path], language="en", column="audio")
 
 
 def test_numbers_at_the_ends_of_their_ranges():
-    plain = TrainVectors(manifests=[], language="en")
-    assert (plain.width, plain.window, plain.negatives, plain.epochs, plain.least) == (512, 10, 10, 10, 5)
-    assert (plain.subsample, plain.learning_rate, plain.batch, plain.column) == (0.0, 0.005, 2048, "source_text")
     ones = dict.fromkeys(("width", "window", "negatives", "epochs", "least", "batch"), 1)
     TrainVectors(manifests=[], language="en", column="target_text", learning_rate=1e-9, **ones)
     wrong = [(name, 0, "at least 1") for name in ones]
     wrong += [("subsample", -0.1, "at least 0"), ("learning_rate", 0.0, "above 0")]
     for name, value, said in wrong:
-        with pytest.raises(UsageError) as error:
-            TrainVectors(manifests=[], language="en", **{name: value})
-        assert str(error.value) == f"TrainVectors: {name} must be {said}, not {value}"
+        message = f"^TrainVectors: {name} must be {said}, not {value}$"
+        refuses(UsageError, message, TrainVectors, manifests=[], language="en", **{name: value})
 
 
 def test_new_vectors_are_small_and_contexts_zero():
@@ -184,7 +163,5 @@ def test_the_learning_rate_falls_to_nothing(tmp_path):
     phase._train = lambda model, optimizer, sides, drawn, given: rates.append(given.tolist()) or 0.0
     for debug, expected in ((False, [[0.5, 0.375], [0.375, 0.25], [0.25, 0.125], [0.125, 0.0]]), (True, [[0.5, 0.0]])):
         rates.clear()
-        workspace = Workspace(output=tmp_path / str(debug), seed=1, debug=debug)
-        workspace.phase = "vectors"
-        phase.run(workspace)
+        run(phase, tmp_path / str(debug), "vectors", debug=debug)
         assert rates == [pytest.approx(pair) for pair in expected]

@@ -23,15 +23,12 @@ def test_words_are_counted_in_their_buckets():
     assert middle.f_measure == pytest.approx(100 * 2 * precision * recall / (precision + recall))
 
 
-def test_numbers_of_lines_that_differ_are_refused():
-    refuses(DataError, "1 hypotheses, but 2 references", by_frequency, ["a"], ["a", "b"], {}, "en")
-
-
 def test_words_never_seen_have_a_bucket_of_their_own():
     never, once, more = by_frequency(["a b c"], ["a b c"], {"a": 2, "b": 1}, "en", edges=(1, 2))
     assert [(bucket.name, bucket.matches) for bucket in (never, once, more)] == [("0", 1), ("1", 1), ("2+", 1)]
     assert [bucket.name for bucket in by_frequency([], [], {}, "en")] == ["0-99", "100-999", "1000+"]
     assert by_frequency([], [], {}, "en")[0].f_measure == by_frequency([""], [""], {}, "en")[0].f_measure == 0.0
+    refuses(DataError, "1 hypotheses, but 2 references", by_frequency, ["a"], ["a", "b"], {}, "en")
     for edges in ((5, 2), (0, 2), (2, 2)):
         said = rf"^edges must rise and be above 0, not \[{edges[0]}, {edges[1]}\]$"
         refuses(UsageError, said, by_frequency, [], [], {}, "en", edges=edges)

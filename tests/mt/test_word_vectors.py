@@ -68,12 +68,11 @@ def test_rows_whose_symbols_have_vectors_take_them_and_no_others(words, tmp_path
 def test_refusals(words, tmp_path):
     system, _, _ = tables(words, tmp_path, words.system(seed=1).model.target_embedding.width)
     one = tmp_path / "one.vec"
-    with pytest.raises(DataError, match=r"vectors for 2 of \d+ pieces, a share below 0.5"):
-        FromVectors(part=PART, vectors=[one]).apply(system)
-    with pytest.raises(UsageError, match="no token vectors 'model.encoder'; the system has .*target_embedding"):
-        FromVectors(part="model.encoder", vectors=[one]).apply(system)
-    with pytest.raises(UsageError, match="vectors must name at least one table"):
-        FromVectors(part=PART, vectors=[])
     WordVectors(["a"], torch.randn(1, 3)).write(tmp_path / "narrow.vec")
-    with pytest.raises(DataError, match="vectors of 3 numbers, where model.target_embedding has"):
-        FromVectors(part=PART, vectors=[tmp_path / "narrow.vec"]).apply(system)
+    for error, part, file, message in (
+        (DataError, PART, one, r"vectors for 2 of \d+ pieces, a share below 0.5"),
+        (UsageError, "model.encoder", one, "no token vectors 'model.encoder'; the system has .*target_embedding"),
+        (DataError, PART, tmp_path / "narrow.vec", "vectors of 3 numbers, where model.target_embedding has"),
+    ):
+        small.refuses(error, message, FromVectors(part=part, vectors=[file]).apply, system)
+    small.refuses(UsageError, "vectors must name at least one table", FromVectors, part=PART, vectors=[])

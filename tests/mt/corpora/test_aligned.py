@@ -8,38 +8,30 @@ from dragoman import DataError, Manifest, UsageError
 from dragoman.mt.corpora.aligned import Aligned
 from dragoman.preparing.preparation import prepare
 from tests.mt.corpora.test_moses import write
-from tests.small import refuses
+from tests.small import refuses, sides
 
-XGLUE = {"source_file": "NTG/xglue.ntg.{source_language}.src.{split}", "target_file": "NTG/xglue.ntg.de.tgt.{split}"}
 CODES = {"source_language": "de", "target_language": "de"}
 TEXTS = [("ein Artikel über Hunde", "Hunde"), ("noch ein Artikel", "Noch einer")]
 
 
 @pytest.mark.parametrize(
-    ("names", "files"),
+    ("source", "target", "splits"),
     [
-        (XGLUE, {split: [f"xglue.ntg.de.{side}.{split}" for side in ("src", "tgt")] for split in ("dev", "test")}),
-        (
-            {"source_file": "{split}.source", "target_file": "{split}.target"},
-            {split: [f"{split}.source", f"{split}.target"] for split in ("train", "val")},
-        ),
-        (
-            {"source_file": "src-{split}.txt", "target_file": "tgt-{split}.txt"},
-            {split: [f"src-{split}.txt", f"tgt-{split}.txt"] for split in ("train", "dev")},
-        ),
+        ("NTG/xglue.ntg.{source_language}.src.{split}", "NTG/xglue.ntg.de.tgt.{split}", ["dev", "test"]),
+        ("{split}.source", "{split}.target", ["train", "val"]),
+        ("src-{split}.txt", "tgt-{split}.txt", ["train", "dev"]),
     ],
 )
-def test_files_are_found_by_their_names(tmp_path, names, files):
-    for split, (source, target) in files.items():
-        folder = tmp_path / "NTG" if names is XGLUE else tmp_path
-        write(folder, source, target, [(text, f"{split} {title}") for text, title in TEXTS])
-    corpus = Aligned(root=tmp_path, **CODES, **names)
-    assert {*corpus.splits()} == {*files} and corpus.folder == "de-de"
-    for split in files:
+def test_files_are_found_by_their_names(tmp_path, source, target, splits):
+    (tmp_path / "NTG").mkdir()
+    for split in splits:
+        names = [name.format(source_language="de", split=split) for name in (source, target)]
+        write(tmp_path, *names, [(text, f"{split} {title}") for text, title in TEXTS])
+    corpus = Aligned(root=tmp_path, **CODES, source_file=source, target_file=target)
+    assert {*corpus.splits()} == {*splits} and corpus.folder == "de-de"
+    for split in splits:
         rows = list(corpus.rows(split))
-        assert [(row["source_text"], row["target_text"]) for row in rows] == [
-            (text, f"{split} {title}") for text, title in TEXTS
-        ]
+        assert sides(rows) == [(text, f"{split} {title}") for text, title in TEXTS]
         assert corpus.count(split) == 2 and len(corpus.inputs(split)) == 2
         assert rows[1]["id"] == f"{split}_2" and rows[1]["source_language"] == rows[1]["target_language"] == "de"
 
@@ -68,11 +60,9 @@ def test_what_is_wrong_is_named(tmp_path):
     write(tmp_path, "train.source", "train.target", TEXTS)
     (tmp_path / "train.target").write_text("Hunde\n", encoding="utf-8")
     corpus = Aligned(root=tmp_path, **CODES, **names)
-    refuses(
-        DataError, "train.source: 2 lines, but train.target has 1: line 2 has no partner", list, corpus.rows("train")
-    )
+    message = "train.source: 2 lines, but train.target has 1: line 2 has no partner"
+    refuses(DataError, message, list, corpus.rows("train"))
     write(tmp_path, "train.source", "train.target", [(f"a {n}", "b" * (n > 11)) for n in range(111)])
     corpus = Aligned(root=tmp_path, **CODES, **names)
-    refuses(
-        DataError, r"de-de/train: 12 of 111 .* empty text: .*train.target, line 1", prepare, corpus, tmp_path, workers=1
-    )
+    message = r"de-de/train: 12 of 111 .* empty text: .*train.target, line 1"
+    refuses(DataError, message, prepare, corpus, tmp_path, workers=1)

@@ -10,48 +10,21 @@ from dragoman.shared.machine import extras
 from tests.mt.corpora.test_libreoffice import DEV, MORE, TEST, TRAIN, write
 from tests.small import refuses
 
-PAGE = {
-    "before": "Menu",
-    "hd_1": "Open files",
-    "a": "Choose a file.",
-    "b": "Then open it.",
-    "hd_2": "Syntax",
-    "c": "Open",
-}
-GERMAN = {
-    "before": "Menü",
-    "hd_1": "Dateien öffnen",
-    "a": "Datei wählen.",
-    "b": "Dann öffnen.",
-    "hd_2": "Syntax",
-    "c": "Auf",
-}
+KEYS = ("before", "hd_1", "a", "b", "hd_2", "c")
+ENGLISH = ("Menu", "Open files", "Choose a file.", "Then open it.", "Syntax", "Open")
+GERMAN = ("Menü", "Dateien öffnen", "Datei wählen.", "Dann öffnen.", "Syntax", "Auf")
 
 
 @pytest.fixture
 def packages(tmp_path):
-    more = {
-        "hd_1": "OPEN  files",
-        "a": "choose it!",
-        "hd_3": "Nothing",
-        "hd_4": "Held",
-        "d": "In  DEV",
-        "hd_5": "Save",
-        "e": "Save it.",
-    }
-    held = {"hd_1": "In dev", "x": "In dev"}
-    write(tmp_path, "en-US", {TRAIN: PAGE, MORE: more, DEV: held, TEST: {"hd_1": "Test", "t": "A test"}})
-    german = {"hd_1": "Offen", "a": "choose it!", "hd_4": "Gehalten", "d": "In  DEV"}
-    write(
-        tmp_path,
-        "de",
-        {
-            TRAIN: GERMAN,
-            MORE: german,
-            DEV: {"hd_1": "In Arbeit", "x": "dort"},
-            TEST: {"hd_1": "Probe", "t": "Eine Probe"},
-        },
-    )
+    page, translated = (dict(zip(KEYS, texts, strict=True)) for texts in (ENGLISH, GERMAN))
+    more = {"hd_1": "OPEN  files", "a": "choose it!", "hd_3": "Nothing", "hd_4": "Held", "d": "In  DEV"}
+    more |= {"hd_5": "Save", "e": "Save it."}
+    held, test = {"hd_1": "In dev", "x": "In dev"}, {"hd_1": "Test", "t": "A test"}
+    write(tmp_path, "en-US", {TRAIN: page, MORE: more, DEV: held, TEST: test})
+    more = {"hd_1": "Offen", "a": "choose it!", "hd_4": "Gehalten", "d": "In  DEV"}
+    held, test = {"hd_1": "In Arbeit", "x": "dort"}, {"hd_1": "Probe", "t": "Eine Probe"}
+    write(tmp_path, "de", {TRAIN: translated, MORE: more, DEV: held, TEST: test})
     return tmp_path
 
 

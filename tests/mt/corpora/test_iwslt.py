@@ -49,7 +49,8 @@ def test_lines_of_tags_are_no_sentences_and_name_the_talk(folder):
     talk = [("de one & more", "en one & more"), ("<i>de two</i> R&D", "<i>en two</i> R&D"), ("de three", "en three")]
     assert texts(corpus, "train")[:3] == [(*pair, "7") for pair in talk]
     assert [talk for _, _, talk in texts(corpus, "train")] == ["7"] * 3 + ["8"] * 3
-    assert next(corpus.rows("train")).line == 7
+    assert corpus.passed_over("train")["lines of tags"] > 0
+    assert next(corpus.rows("train")).line == 7 and corpus.folder == "de-en"
 
 
 def test_titles_and_descriptions_may_be_kept(folder):
@@ -68,6 +69,9 @@ def test_every_nth_sentence_may_validate(folder):
     assert len(texts(corpus, "train")) == 4
     ids = [row["id"] for split in ("train", "valid") for row in corpus.rows(split)]
     assert len(set(ids)) == 6
+    assert corpus.count("valid") is None and corpus.inputs("valid") == corpus.inputs("train")
+    corpus = IWSLT(root=folder, source_language="de", target_language="en", valid_every=2)
+    assert [source for source, *_ in texts(corpus, "valid")] == ["<i>de two</i> R&D", "de one & more", "de three"]
 
 
 def test_tests_are_read_in_both_directions_and_joined(folder):
@@ -88,26 +92,11 @@ def test_sides_that_do_not_fit_are_named(folder):
     message = r"\.de, line 4: a line <talkid>, but train\.tags\.de-en\.en has a sentence there"
     refuses(DataError, message, list, corpus.rows("train"))
     file.write_text("\n".join(lines[:-1]))
-    with pytest.raises(DataError, match=r"\.de: 18 lines, but train\.tags\.de-en\.en has 17"):
-        list(corpus.rows("train"))
+    refuses(DataError, r"\.de: 18 lines, but train\.tags\.de-en\.en has 17", list, corpus.rows("train"))
 
 
 def test_what_there_is_not_is_refused(folder):
-    with pytest.raises(DataError, match=r"no train\.tags\.fr-en\.fr and no IWSLT"):
-        IWSLT(root=folder, source_language="fr", target_language="en")
-    with pytest.raises(UsageError, match="valid_every must be 0 or at least 2, not 1"):
-        IWSLT(root=folder, source_language="de", target_language="en", valid_every=1)
-
-
-def test_joined_splits_count_and_keep_what_was_asked_for(folder):
-    corpus = IWSLT(root=folder, source_language="de", target_language="en", valid_every=2)
-    assert [source for source, *_ in texts(corpus, "valid")] == ["<i>de two</i> R&D", "de one & more", "de three"]
-    assert corpus.count("valid") is None and corpus.inputs("valid") == corpus.inputs("train")
-    plain = IWSLT(root=folder, source_language="de", target_language="en")
-    assert "valid" not in plain.splits() and (plain.valid_every, plain.about) == (0, False)
-    assert corpus.folder == "de-en"
+    pair = {"root": folder, "source_language": "de", "target_language": "en"}
+    refuses(DataError, r"no train\.tags\.fr-en\.fr and no IWSLT", IWSLT, **pair | {"source_language": "fr"})
     for every in (-1, 1):
-        with pytest.raises(UsageError, match=f"^valid_every must be 0 or at least 2, not {every}$"):
-            IWSLT(root=folder, source_language="de", target_language="en", valid_every=every)
-    [report, *_] = prepare(plain, folder / "out")
-    assert report.passed_over["lines of tags"] > 0
+        refuses(UsageError, f"^valid_every must be 0 or at least 2, not {every}$", IWSLT, **pair, valid_every=every)

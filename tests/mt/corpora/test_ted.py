@@ -6,6 +6,7 @@ from dragoman import DataError, Manifest
 from dragoman.mt.corpora.ted import Ted
 from dragoman.preparing.preparation import prepare
 from dragoman.shared.text.lines import Unusable
+from tests.small import refuses
 
 HEADER = ["en", "talk_name", "fr", "pt-br"]
 TRAIN = [
@@ -66,11 +67,11 @@ def test_a_line_with_other_cells_is_named(folder):
 
 
 def test_what_is_not_there_is_named(folder, tmp_path):
-    with pytest.raises(DataError, match=r"no column 'de' for the language 'de'; there are en, fr, pt-br"):
-        list(Ted(root=folder, source_language="en", target_language="de").rows("train"))
-    with pytest.raises(DataError, match="source and target language are both 'en'"):
-        Ted(root=folder, source_language="en", target_language="en")
-    with pytest.raises(DataError, match=r"no split 'valid'; there are dev, test, train"):
-        Ted(root=folder, source_language="en", target_language="fr", splits=["valid"])
-    with pytest.raises(DataError, match=r"neither a file that ends in \.tsv nor a folder with one"):
-        Ted(root=tmp_path, source_language="en", target_language="fr")
+    def refused(message, target="fr", root=folder, **options):
+        refuses(DataError, message, Ted, root=root, source_language="en", target_language=target, **options)
+
+    refused("source and target language are both 'en'", "en")
+    refused("no split 'valid'; there are dev, test, train", splits=["valid"])
+    refused(r"neither a file that ends in \.tsv nor a folder with one", root=tmp_path)
+    german = Ted(root=folder, source_language="en", target_language="de").rows("train")
+    refuses(DataError, "no column 'de' for the language 'de'; there are en, fr, pt-br", list, german)

@@ -54,20 +54,8 @@ def test_it_labels_as_other_systems_do(own, tmp_path):
 
 def test_two_vocabularies_are_refused(own):
     other = small.tokenizer(["another text"], tags=["en", "de"])
-    system = System(
-        model=small.translator(own),
-        inputs={"source": small.text(own)},
-        output=small.text(other, "target"),
-        source_languages=["en"],
-        target_languages=["de"],
-    )
+    system = small.system(own, output=small.text(other, "target"))
     refuses(UsageError, "only if they have one tokenizer", read_on_both_sides, system=system)
-    refuses(
-        ValueError,
-        "one text is read on both sides, not a and b",
-        BothSides,
-        embeddings={"a": small.embedding(9), "b": small.embedding(9)},
-        encoder=small.encoder(),
-        target_embedding=small.embedding(9),
-        decoder=small.decoder(),
-    )
+    embeddings = {"a": small.embedding(9), "b": small.embedding(9)}
+    parts = {"encoder": small.encoder(), "target_embedding": small.embedding(9), "decoder": small.decoder()}
+    refuses(ValueError, "one text is read on both sides, not a and b", BothSides, embeddings=embeddings, **parts)

@@ -8,13 +8,11 @@ from torch.nn import functional as F
 
 from dragoman import UsageError
 from dragoman.mt.understanding.heads import LabelCrossEntropy, LabelHead, WordLabelHead
-from dragoman.shared.nn.translator import EncoderModel
 from tests.small import alone, drawn_batch, encoder_model, padded, refuses
 
 
 def labelled(head, vocabulary=9):
-    own = encoder_model(vocabulary)
-    return EncoderModel(embeddings=dict(own.embeddings.items()), encoder=own.encoder, heads={"label": head}).eval()
+    return encoder_model(vocabulary, heads={"label": head}).eval()
 
 
 def states_of(model, rows, number):

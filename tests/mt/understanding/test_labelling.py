@@ -12,14 +12,9 @@ from dragoman.mt.understanding.labels import LabelField, LabelTokenizer, WordsFi
 from dragoman.runs.task import task_of
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.manifest import Manifest
-from dragoman.shared.batches.stream import Budget
-from dragoman.shared.evaluation.scoring import evaluate_system
-from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.nn.translator import EncoderModel
-from dragoman.shared.search.beam import BeamSearch
 from dragoman.shared.search.greedy import GreedySearch
 from dragoman.shared.systems.system import System
-from tests.small import encoder_model, padded, refuses, row, text, tokenizer
+from tests.small import encoder_model, evaluated, padded, refuses, row, text, tokenizer
 
 NAMES = ["no", "yes", "perhaps"]
 
@@ -30,9 +25,7 @@ def own():
 
 
 def system_of(head, field, labels=NAMES):
-    below = encoder_model(field.tokenizer)
-    embeddings = dict(below.embeddings.items())
-    model = EncoderModel(embeddings=embeddings, encoder=below.encoder, heads={"label": head}).eval()
+    model = encoder_model(field.tokenizer, heads={"label": head}).eval()
     output = LabelField(tokenizer=LabelTokenizer(labels=labels))
     return LabellingSystem(model=model, inputs={"source": field}, output=output, source_languages=["en"])
 
@@ -75,15 +68,7 @@ def test_labels_are_tested_as_translations_are(own, tmp_path, other):
     written = [row(n, "a good day", label="yes") for n in range(20)]
     written += [row("x", "bad", label="no", source_language=other)]
     manifest = Manifest.write(tmp_path / "test.arrow", written, {"label": str})
-    evaluation = evaluate_system(
-        system,
-        manifest,
-        search=BeamSearch(beam=2),
-        budget=Budget(tokens=100),
-        metrics=["accuracy"],
-        workspace=Workspace(output=tmp_path, device="cpu", workers=0, noprogressbar=True),
-        in_play=["de"],
-    )
+    evaluation = evaluated(system, manifest, tmp_path, "accuracy")
     right = [system.translate(one["source_text"]) == one["label"] for one in written]
     assert evaluation.scores[0].value == pytest.approx(100 * sum(right) / 21)
     assert evaluation.language == ("en" if other == "en" else "mul")

@@ -97,10 +97,5 @@ def test_a_word_without_pieces_is_refused(own):
         def encode(self, text):
             return [] if text == "x" else own.encode(text)
 
-    refuses(
-        DataError,
-        "row '7': word 'x' has no pieces to label",
-        WordsField(column="source_text", tokenizer=Without()),
-        row(7, "a x"),
-        RNG,
-    )
+    field = WordsField(column="source_text", tokenizer=Without())
+    refuses(DataError, "row '7': word 'x' has no pieces to label", field, row(7, "a x"), RNG)

@@ -23,9 +23,8 @@ def asked(id="1", question="who", context="the old man fed a cat", answer="old m
 
 
 def field_of(own, **changes):
-    return WindowsField(
-        **{"tokenizer": own, "prefix": ["<s>"], "maximum": 16, "stride": 5, "longest_question": 4} | changes
-    )
+    sizes = {"maximum": 16, "stride": 5, "longest_question": 4}
+    return WindowsField(**{"tokenizer": own, "prefix": ["<s>"]} | sizes | changes)
 
 
 def located(own, context):
@@ -113,23 +112,15 @@ def test_an_answer_is_what_was_written_not_what_is_read(own):
 
 def test_bad_answers_are_named(own):
     answers = AnswerField(source=field_of(own))
-    refuses(
-        DataError,
-        r"row '1': answer 'old man' is not at character 5, where 'ld man ' stands",
-        answers,
-        asked(answer_start=5),
-        RNG,
-    )
-    refuses(DataError, "is not at character None", answers, asked(answer_start=None), RNG)
-    refuses(DataError, "answer '' is not at character 0", answers, asked(answer=""), RNG)
-    refuses(DataError, "answer 'old man' is not at character -3", answers, asked(answer_start=-3), RNG)
-    refuses(
-        DataError,
-        "answer ' ' has no pieces",
-        AnswerField(source=field_of(text_of_nothing(own))),
-        asked(answer=" "),
-        RNG,
-    )
+    for one, message in (
+        (asked(answer_start=5), r"row '1': answer 'old man' is not at character 5, where 'ld man ' stands"),
+        (asked(answer_start=None), "is not at character None"),
+        (asked(answer=""), "answer '' is not at character 0"),
+        (asked(answer_start=-3), "answer 'old man' is not at character -3"),
+    ):
+        refuses(DataError, message, answers, one, RNG)
+    nothing = AnswerField(source=field_of(text_of_nothing(own)))
+    refuses(DataError, "answer ' ' has no pieces", nothing, asked(answer=" "), RNG)
     rows = [asked(), row(2, "a", question_text="b"), asked("3")]
     lengths = answers.lengths(rows)
     assert lengths[1] == -1 and all(lengths[n] >= len(answers(rows[n], RNG)) for n in (0, 2))

@@ -45,8 +45,7 @@ def test_first_parts_do_not_depend_on_later_ones(tmp_path):
 def test_no_text_is_in_two_parts_in_whatever_case_and_spaces(tmp_path, again):
     rows = [(f"page{n}", "say it", "sag es") if n % 2 else (f"page{n}", *again) for n in range(40)]
     parts = divide(tmp_path, rows, {"first": 1, "rest": None})
-    assert len(parts["first"]) == 1
-    assert parts["rest"] == []
+    assert len(parts["first"]) == 1 and parts["rest"] == []
 
 
 def test_a_name_may_be_the_translation_of_something_else(tmp_path):
@@ -56,14 +55,8 @@ def test_a_name_may_be_the_translation_of_something_else(tmp_path):
 
 
 def test_what_cannot_be_divided_is_named(tmp_path):
-    refuses(
-        DataError,
-        "train.arrow: 0 rows are left for the part more, not 7",
-        divide,
-        tmp_path,
-        PAGES,
-        {"a": 100, "more": 7},
-    )
+    message = "train.arrow: 0 rows are left for the part more, not 7"
+    refuses(DataError, message, divide, tmp_path, PAGES, {"a": 100, "more": 7})
     refuses(DataError, "row 0 has no document, by which", divide, tmp_path, [("", "a", "b")], {"a": 1})
     for parts in ({}, {"a": None, "b": 1}):
         refuses(UsageError, "parts must be named, and only the last may be null", divide, tmp_path, PAGES, parts)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ def wav(tmp_path):
 
 
 LINE = {"audio_filepath": "clips/a.wav", "offset": 0.5, "duration": 1.0, "text": "Wie geht es?"}
+GIVEN = LINE | {"source_lang": "en", "target_lang": "en"}
 
 
 def write(path, *records):
@@ -41,18 +43,8 @@ def test_nemo_text_is_a_transcript_or_a_translation_by_its_language(tmp_path, wa
     write(tmp_path / f"train{ending}", translated, asked | {"text": "x", "answer": "Guten Tag."})
     prepare(Nemo(root=tmp_path), tmp_path / "out", workers=1)
     [first, second] = Manifest.open(tmp_path / "out" / "train.arrow")
-    assert first == {
-        "id": "a-1",
-        "audio": str(wav),
-        "start": 0.5,
-        "duration": 1.0,
-        "source_text": "How are you?",
-        "source_language": "en",
-        "target_text": "Wie geht es?",
-        "target_language": "de",
-        "speaker": None,
-        "document": None,
-    }
+    values = ("a-1", str(wav), 0.5, 1.0, "How are you?", "en", "Wie geht es?", "de", None, None)
+    assert first == dict(zip(COLUMNS, values, strict=True))
     assert (second["source_text"], second["target_text"], second["audio"]) == ("Guten Tag.", None, str(wav))
 
 
@@ -63,28 +55,29 @@ def test_nemo_text_is_a_transcript_or_a_translation_by_its_language(tmp_path, wa
         ("[1]", r"an object is expected, not \[1\]"),
         ('{"text": "x"}', "audio_filepath is missing"),
         ('{"audio_filepath": "a", "text": "x"}', "source_lang is missing, and no language was given for all lines"),
-        (
-            '{"audio_filepath": "a", "source_lang": "en", "target_lang": "en", "duration": "1"}',
-            "duration is '1', not a n",
-        ),
-        ('{"audio_filepath": "a", "source_lang": "en", "target_lang": "en", "text": 1}', "text is 1, not a text"),
+        (json.dumps(GIVEN | {"duration": "1"}), "duration is '1', not a n"),
+        (json.dumps(GIVEN | {"text": 1}), "text is 1, not a text"),
         ("\udce4", "not JSON"),
+        *((json.dumps(GIVEN | {key: 10**309}), f"{key} is 1000") for key in ("offset", "duration")),
+        *(
+            (json.dumps(GIVEN | {"channel_selector": n}), "channel_selector is")
+            for n in (-1, 1.5, "left", [0, 1], True)
+        ),
     ],
 )
 def test_a_bad_line_is_named_and_the_others_come(tmp_path, line, reason):
-    good = json.dumps(LINE | {"source_lang": "en", "target_lang": "de"})
+    good = json.dumps(GIVEN)
     (tmp_path / "train.json").write_bytes(f"{good}\n\n{line}\n{good}\n".encode(errors="surrogateescape"))
     rows = list(Nemo(root=tmp_path).rows("train"))
     assert [isinstance(row, Unusable) for row in rows] == [False, True, False]
-    with pytest.raises(DataError, match=rf"train\.json, line 3: .*{reason}"):
-        raise DataError(str(rows[1]))
+    assert re.search(rf"train\.json, line 3: .*{reason}", str(rows[1]))
 
 
 def test_a_damaged_archive_is_named(tmp_path):
     write(tmp_path / "train.jsonl.gz", LINE)
     (tmp_path / "train.jsonl.gz").write_bytes((tmp_path / "train.jsonl.gz").read_bytes()[:-12])
-    with pytest.raises(DataError, match=r"train\.jsonl\.gz: cannot be read"):
-        list(Nemo(root=tmp_path, source_language="en").rows("train"))
+    rows = Nemo(root=tmp_path, source_language="en").rows("train")
+    refuses(DataError, r"train\.jsonl\.gz: cannot be read", list, rows)
 
 
 def cut(**changes):
@@ -101,10 +94,13 @@ def cut(**changes):
     } | changes
 
 
+[SAID] = cut()["supervisions"]
+NONE = ("soon", [1], {}, float("nan"), True)
+
+
 def test_a_cut_with_several_supervisions_is_a_row_for_each(tmp_path, wav):
-    [one] = cut()["supervisions"]
-    two = one | {"id": "a2", "start": 0.75, "duration": 0.25, "custom": {"translation": "Gut."}}
-    write(tmp_path / "cuts_train.jsonl.gz", cut(), cut(id="cut2", supervisions=[one, two]))
+    two = SAID | {"id": "a2", "start": 0.75, "duration": 0.25, "custom": {"translation": "Gut."}}
+    write(tmp_path / "cuts_train.jsonl.gz", cut(), cut(id="cut2", supervisions=[SAID, two]))
     reader = Lhotse(root=tmp_path, target_language="de")
     assert reader.splits() == ["train"]
     rows = list(reader.rows("train"))
@@ -123,9 +119,10 @@ def test_a_cut_with_several_supervisions_is_a_row_for_each(tmp_path, wav):
         ({"recording": None}, "recording is None"),
         ({"recording": {"sources": [{"type": "url", "source": "https://a"}]}}, "not one file"),
         ({"recording": cut()["recording"] | {"transforms": [{"name": "Speed"}]}}, "transformed"),
+        *(({"supervisions": [SAID, SAID | {"id": "a2", "start": n}]}, f"start is {n!r}, not a number") for n in NONE),
     ],
 )
-def test_cuts_that_are_not_on_the_disk_are_refused(tmp_path, changes, reason):
+def test_cuts_that_cannot_be_read_are_refused(tmp_path, changes, reason):
     write(tmp_path / "train.jsonl", cut(**changes))
     [row] = Lhotse(root=tmp_path, source_language="en").rows("train")
     assert isinstance(row, Unusable) and reason in row.reason
@@ -149,17 +146,8 @@ def read_text(path):
     return gzip.open(path, "rt").read() if path.suffix == ".gz" else path.read_text()
 
 
-@pytest.mark.parametrize("start", ["soon", [1], {}, float("nan"), True])
-def test_a_supervision_that_starts_at_no_number_is_refused(tmp_path, start):
-    [one] = cut()["supervisions"]
-    write(tmp_path / "train.jsonl", cut(supervisions=[one, one | {"id": "a2", "start": start}]))
-    [row] = Lhotse(root=tmp_path, source_language="en").rows("train")
-    assert isinstance(row, Unusable) and f"start is {start!r}, not a number of seconds" in row.reason
-
-
 def test_a_supervision_may_begin_before_its_cut(tmp_path):
-    [one] = cut()["supervisions"]
-    write(tmp_path / "train.jsonl", cut(supervisions=[one | {"start": -0.25}, one | {"id": "a2", "start": None}]))
+    write(tmp_path / "train.jsonl", cut(supervisions=[SAID | {"start": -0.25}, SAID | {"id": "a2", "start": None}]))
     assert [row["start"] for row in Lhotse(root=tmp_path, source_language="en").rows("train")] == [0.25, 0.5]
 
 
@@ -171,8 +159,7 @@ def test_two_files_of_one_split_are_refused(tmp_path, other):
 
 
 def test_rows_without_an_id_are_named(tmp_path, wav):
-    [one] = cut()["supervisions"]
-    without = [{key: value for key, value in one.items() if key != "id"} | {"duration": 0.5} for _ in range(2)]
+    without = [{key: value for key, value in SAID.items() if key != "id"} | {"duration": 0.5} for _ in range(2)]
     write(tmp_path / "train.jsonl", cut(supervisions=without))
     reader = Lhotse(root=tmp_path, source_language="en")
     found = check_corpus(reader, workers=1).findings
@@ -207,37 +194,27 @@ def two(file, channels):
 )
 def test_a_cut_is_of_its_channel(stereo, sources):
     sources = [{key: value for key, value in source.items() if value is not None} for source in sources]
-    [one] = cut()["supervisions"]
     call = {"id": "call", "sources": sources}
-    cuts = [cut(id=f"c{n}", channel=n, supervisions=[one | {"channel": n}], recording=call) for n in (0, 1)]
+    cuts = [cut(id=f"c{n}", channel=n, supervisions=[SAID | {"channel": n}], recording=call) for n in (0, 1)]
     write(stereo / "cuts_train.jsonl", *cuts)
     prepare(Lhotse(root=stereo), stereo / "out", workers=1)
     assert [pitch(row) for row in Manifest.open(stereo / "out" / "train.arrow")] == [[440], [1000]]
 
 
 def test_channels_may_be_called_otherwise_than_they_stand_in_the_file(stereo):
-    [one] = cut()["supervisions"]
     recording = {"id": "call", "sources": [two("call.wav", [1, 0])]}
-    write(stereo / "train.jsonl", cut(recording=recording, supervisions=[one]))
+    write(stereo / "train.jsonl", cut(recording=recording))
     assert [pitch(row) for row in Lhotse(root=stereo).rows("train")] == [[1000]]
 
 
 def test_supervisions_of_a_multicut_have_a_channel_each(stereo):
-    [one] = cut()["supervisions"]
-    said = [one | {"id": "l"}, one | {"id": "r", "channel": [1]}, one | {"id": "both", "channel": [0, 1]}]
+    said = [SAID | {"id": "l"}, SAID | {"id": "r", "channel": [1]}, SAID | {"id": "both", "channel": [0, 1]}]
     whole = {"type": "MultiCut", "channel": [0, 1]}
     whole |= {"recording": {"id": "call", "sources": [two("call.wav", [0, 1])]}}
     write(stereo / "train.jsonl", *(cut(supervisions=[one], **whole) for one in said))
     left, right, both = Lhotse(root=stereo).rows("train")
     assert (pitch(left), pitch(right)) == ([440], [1000])
     assert isinstance(both, Unusable) and "channel is [0, 1], not the number of a channel" in both.reason
-
-
-def test_two_supervisions_of_one_id_are_refused(tmp_path, wav):
-    [one] = cut()["supervisions"]
-    write(tmp_path / "train.jsonl", cut(supervisions=[one, one]))
-    with pytest.raises(DataError, match=r"row a1: id 'a1' is already used in line 1"):
-        prepare(Lhotse(root=tmp_path), tmp_path / "out", workers=1)
 
 
 @pytest.mark.parametrize(
@@ -247,20 +224,6 @@ def test_nemo_selects_a_channel(stereo, selected, expected):
     write(stereo / "train.json", LINE | {"audio_filepath": "call.wav", "channel_selector": selected})
     [row] = Nemo(root=stereo, source_language="en").rows("train")
     assert pitch(row) == expected
-
-
-@pytest.mark.parametrize("selected", [-1, 1.5, "left", [0, 1], True])
-def test_nemo_refuses_other_channels(stereo, selected):
-    write(stereo / "train.json", LINE | {"audio_filepath": "call.wav", "channel_selector": selected})
-    [row] = Nemo(root=stereo, source_language="en").rows("train")
-    assert isinstance(row, Unusable) and "channel_selector is" in row.reason
-
-
-@pytest.mark.parametrize("key", ["offset", "duration"])
-def test_a_number_of_309_digits_is_a_bad_line(tmp_path, wav, key):
-    write(tmp_path / "train.json", LINE | {key: 10**309})
-    [row] = Nemo(root=tmp_path, source_language="en").rows("train")
-    assert isinstance(row, Unusable) and f"{key} is 1000" in row.reason
 
 
 def test_cuts_of_a_channel_are_read_as_that_channel(stereo):

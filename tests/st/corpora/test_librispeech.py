@@ -37,16 +37,10 @@ def test_rows(tmp_path):
     assert corpus.published["dev-other"] == {"rows": 2864, "hours": 5.3}
     rows = list(corpus.rows("train-clean-100"))
     assert [row["id"] for row in rows] == ["103-1240-0000", "103-1240-0001", "19-198-0000"]
-    assert rows[1] == {
-        "id": "103-1240-0001",
-        "audio": str(tmp_path / "train-clean-100/103/1240/103-1240-0001.flac"),
-        "start": 0.0,
-        "duration": None,
-        "source_text": "MISSUS RACHEL LYNDE",
-        "source_language": "en",
-        "speaker": "103",
-        "document": "1240",
-    }
+    audio = str(tmp_path / "train-clean-100/103/1240/103-1240-0001.flac")
+    names = ("id", "audio", "start", "duration", "source_text", "source_language", "speaker", "document")
+    values = ("103-1240-0001", audio, 0.0, None, "MISSUS RACHEL LYNDE", "en", "103", "1240")
+    assert rows[1] == dict(zip(names, values, strict=True))
     assert (rows[1].file.name, rows[1].line) == ("103-1240.trans.txt", 2)
     assert corpus.count("train-clean-100") == 3
 

@@ -7,6 +7,7 @@ import soundfile
 from dragoman import DataError, Manifest
 from dragoman.preparing.preparation import prepare
 from dragoman.st.corpora.mtedx import MTedx
+from tests.small import refuses
 
 
 def write_mtedx(root, pair="es-en", splits=("train", "valid", "test")):
@@ -43,8 +44,8 @@ def test_a_pair_of_one_language_is_for_recognition(tmp_path):
 
 
 def test_who_has_nothing_is_told_where_it_is(tmp_path):
-    with pytest.raises(DataError, match=r"holds no pair\. mTEDx: https://www\.openslr\.org/100/"):
-        MTedx(root=tmp_path, source_language="es", target_language="en")
+    message = r"holds no pair\. mTEDx: https://www\.openslr\.org/100/"
+    refuses(DataError, message, MTedx, root=tmp_path, source_language="es", target_language="en")
 
 
 @pytest.mark.parametrize("name", ["/", "..", ".", "../..", "x/.."])
@@ -52,5 +53,5 @@ def test_what_is_no_name_of_a_sound_file_is_named(tmp_path, name):
     write_mtedx(tmp_path)
     path = tmp_path / "es-en" / "data" / "valid" / "txt" / "valid.yaml"
     path.write_text(path.read_text().replace("wav: validtalk.wav", f"wav: {name}"))
-    with pytest.raises(DataError, match=r"valid\.yaml, line 1, item 1: wav is .*, not the name of a sound file"):
-        list(MTedx(root=tmp_path, source_language="es", target_language="en").rows("dev"))
+    rows = MTedx(root=tmp_path, source_language="es", target_language="en").rows("dev")
+    refuses(DataError, r"valid\.yaml, line 1, item 1: wav is .*, not the name of a sound file", list, rows)

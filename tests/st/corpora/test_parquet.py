@@ -7,11 +7,12 @@ import pytest
 
 from dragoman import DataError, Manifest, UsageError
 from dragoman.preparing.preparation import prepare
+from dragoman.shared.batches.manifest import COLUMNS
 from dragoman.shared.sound.audio import read_audio
 from dragoman.shared.text.lines import Unusable
 from dragoman.st.corpora.fleurs import Fleurs
 from dragoman.st.corpora.parquet import Parquet
-from tests.small import refuses
+from tests.small import refuses, sides
 from tests.st.corpora.shards import sound, write_fleurs, write_shard
 
 
@@ -35,18 +36,10 @@ def test_a_mirror_becomes_manifests_that_read_its_shards(tmp_path):
     assert (reader.splits(), reader.count("train"), reader.folder) == (["train", "dev"], 6, "fr-en")
     prepare(reader, tmp_path / "manifests", workers=1)
     manifest = Manifest.open(tmp_path / "manifests" / "fr-en" / "train.arrow")
-    assert manifest[4] == {
-        "id": "train-00001-of-00002-1",
-        "audio": f"{tmp_path}/fr_en/train-00001-of-00002.parquet#audio:1",
-        "start": 0.0,
-        "duration": 0.3,
-        "source_text": "train 1 phrase 1",
-        "source_language": "fr",
-        "target_text": "train 1 sentence 1",
-        "target_language": "en",
-        "speaker": None,
-        "document": None,
-    }
+    audio = f"{tmp_path}/fr_en/train-00001-of-00002.parquet#audio:1"
+    texts = ("train 1 phrase 1", "fr", "train 1 sentence 1", "en")
+    values = ("train-00001-of-00002-1", audio, 0.0, 0.3, *texts, None, None)
+    assert manifest[4] == dict(zip(COLUMNS, values, strict=True))
     np.testing.assert_allclose(read_audio(manifest[4]["audio"]), sound(11)[0], atol=1e-4)
     assert manifest[0]["speaker"] == "anna"
 
@@ -56,18 +49,19 @@ def test_columns_are_options_and_a_missing_one_is_named(tmp_path):
     reader = Parquet(root=tmp_path, source_language="fr", config="data", source_column="translation", splits=["dev"])
     [first, *_] = reader.rows("dev")
     assert (first["source_text"], first["target_text"]) == ("validation 0 sentence 0", None)
-    with pytest.raises(DataError, match=r"column 'text' is missing \(it has client_id, sentence, translation, audio\)"):
-        Parquet(root=tmp_path, source_language="fr", config="data", source_column="text")
-    with pytest.raises(DataError, match=r"no Parquet file; folders there are data \(give one as --config\)"):
-        Parquet(root=tmp_path, source_language="fr")
-    with pytest.raises(DataError, match="no split 'test'; there are train, dev"):
-        Parquet(root=tmp_path, source_language="fr", config="data", splits=["test"])
+    french = {"root": tmp_path, "source_language": "fr"}
+    refuses(DataError, r"no Parquet file; folders there are data \(give one as --config\)", Parquet, **french)
+    for wrong, message in (
+        ({"source_column": "text"}, r"column 'text' is missing \(it has client_id, sentence, translation, audio\)"),
+        ({"splits": ["test"]}, "no split 'test'; there are train, dev"),
+    ):
+        refuses(DataError, message, Parquet, **french, config="data", **wrong)
 
 
 def test_a_row_without_sound_is_a_bad_row(tmp_path):
     write_shard(tmp_path / "train.parquet", {"audio": [sound(1)[1], None], "sentence": ["one", "two"]})
-    with pytest.raises(DataError, match=r"train\.parquet, row 2: row train-1: .*#audio:1: no sound in this row"):
-        prepare(Parquet(root=tmp_path, source_language="en"), tmp_path / "out", workers=1)
+    message = r"train\.parquet, row 2: row train-1: .*#audio:1: no sound in this row"
+    refuses(DataError, message, prepare, Parquet(root=tmp_path, source_language="en"), tmp_path / "out", workers=1)
 
 
 def test_fleurs_is_joined_by_sentence_and_what_has_no_partner_is_counted(tmp_path):
@@ -77,8 +71,7 @@ def test_fleurs_is_joined_by_sentence_and_what_has_no_partner_is_counted(tmp_pat
     rows = list(reader.rows("dev"))
     assert [row["id"] for row in rows] == ["1_1", "1_2", "3_1", "4_1", "5_1", "6_1"]
     assert [row["audio"].rpartition(":")[2] for row in rows] == ["0", "1", "3", "4", "5", "6"]
-    assert rows[2]["source_text"] == "de_de validation sentence 3."
-    assert rows[2]["target_text"] == "en_us validation sentence 3."
+    assert sides(rows)[2] == ("de_de validation sentence 3.", "en_us validation sentence 3.")
     assert reader.passed_over("dev") == {"recordings of a sentence that is not in en": 1}
     prepare(reader, tmp_path / "manifests", workers=1)
     assert len(Manifest.open(tmp_path / "manifests" / "de-en" / "train.arrow")) == 6
@@ -86,8 +79,8 @@ def test_fleurs_is_joined_by_sentence_and_what_has_no_partner_is_counted(tmp_pat
 
 def test_a_language_that_fleurs_does_not_have_is_named(tmp_path):
     write_fleurs(tmp_path)
-    with pytest.raises(DataError, match="no folder of 'fr'; it has de_de, en_us. FLEURS: hf download google/fleurs"):
-        Fleurs(root=tmp_path, source_language="fr")
+    message = "no folder of 'fr'; it has de_de, en_us. FLEURS: hf download google/fleurs"
+    refuses(DataError, message, Fleurs, root=tmp_path, source_language="fr")
 
 
 @pytest.mark.parametrize(
@@ -121,8 +114,8 @@ def test_numbers_can_be_ids_and_speakers(tmp_path):
 
 @pytest.mark.parametrize("config", ["{lang}", "{", "{0}", "{source.x}"])
 def test_other_names_in_braces_are_refused(tmp_path, config):
-    with pytest.raises(UsageError, match="config is .*: only {source} and {target} stand in braces"):
-        Parquet(root=tmp_path, source_language="en", config=config)
+    message = "config is .*: only {source} and {target} stand in braces"
+    refuses(UsageError, message, Parquet, root=tmp_path, source_language="en", config=config)
 
 
 def test_a_damaged_page_of_texts_is_named(tmp_path):
@@ -161,14 +154,6 @@ def test_recordings_without_an_id_do_not_share_a_translation(tmp_path):
     assert third["target_text"] == "en_us 1"
     counted = ("rows of en without an id or a text", "other texts of a sentence in en")
     assert reader.passed_over("train") == dict.fromkeys(counted, 1)
-
-
-def test_ids_of_two_shards_that_are_the_same_are_refused(tmp_path):
-    for number in range(2):
-        columns = {"audio": [sound(1)[1]], "sentence": ["one"], "id": ["x"]}
-        write_shard(tmp_path / f"train-{number:05}-of-00002.parquet", columns)
-    with pytest.raises(DataError, match="row x: id 'x' is already used"):
-        prepare(Parquet(root=tmp_path, source_language="en", id_column="id"), tmp_path / "out", workers=1)
 
 
 def test_two_folders_of_one_split_are_refused_and_other_files_are_named(tmp_path):

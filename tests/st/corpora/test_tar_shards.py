@@ -13,6 +13,7 @@ import soundfile
 
 from dragoman import DataError, Manifest
 from dragoman.preparing.preparation import prepare
+from dragoman.shared.batches.manifest import COLUMNS
 from dragoman.shared.machine import remote
 from dragoman.shared.sound import shards
 from dragoman.shared.sound.audio import read_audio
@@ -67,18 +68,9 @@ def test_samples_become_manifests_that_read_the_tar_files(tmp_path, kind):
     prepare(reader, tmp_path / "out", workers=1)
     manifest = Manifest.open(tmp_path / "out" / "en-de" / "train.arrow")
     assert [row["id"] for row in manifest] == [f"train-00000{n // 2}-a/00{n}" for n in range(4)]
-    assert manifest[2] == {
-        "id": "train-000001-a/002",
-        "audio": manifest[2]["audio"],
-        "start": 0.0,
-        "duration": 0.3,
-        "source_text": "How are you?",
-        "source_language": "en",
-        "target_text": "Wie geht’s?",
-        "target_language": "de",
-        "speaker": "anna",
-        "document": None,
-    }
+    audio = manifest[2]["audio"]
+    values = ("train-000001-a/002", audio, 0.0, 0.3, "How are you?", "en", "Wie geht’s?", "de", "anna", None)
+    assert manifest[2] == dict(zip(COLUMNS, values, strict=True))
     for number in range(4):
         (tmp_path / "a.sound").write_bytes(sound(number, kind=kind.upper())[1])
         for segment in ((0.0, None), (0.1, 0.15)):
@@ -130,9 +122,8 @@ def test_samples_that_are_no_rows_say_why_with_file_and_member(tmp_path):
     for reason, words in zip(reasons, ["not JSON", "not an object", "the key 'translation'", "not UTF-8"], strict=True):
         assert words in reason and "001.json" in reason
     inside = bad(tmp_path, ("../b.wav", wav[1]), ("../b.txt", b"x"))
-    assert (
-        inside
-        == f"{tmp_path}/train-0.tar, line 1: '../b' in the tar file: member '../b.wav' is a path that leads outside"
+    assert inside.endswith(
+        "train-0.tar, line 1: '../b' in the tar file: member '../b.wav' is a path that leads outside"
     )
 
 
