@@ -7,12 +7,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 
 from dragoman import DataError, Recipe, UsageError
+from dragoman.commands import trial
 from dragoman.commands.batch_size import in_bytes, print_batch_sizes, search, settings
 from dragoman.commands.trial import Trial, peak_memory
 from dragoman.shared.recipe.planned import PlannedPhase
@@ -28,13 +30,13 @@ def device(capacity: float, tried: list[float], corpus: float = 1e9) -> Callable
 
 
 @pytest.mark.parametrize("capacity", [100, 101, 199, 7000, 24.5, 3.3])
-def test_the_largest_that_fits_is_found_within_a_tenth(capacity: float) -> None:
+def test_the_largest_that_fits_is_found_within_a_tenth(capacity: float):
     tried: list[float] = []
     found = search(100.0, device(capacity, tried), whole=False)
     assert capacity / 1.1 <= found <= capacity and len(tried) == len(set(tried)) <= 14
 
 
-def test_whole_numbers_and_ends() -> None:
+def test_whole_numbers_and_ends():
     tried: list[float] = []
     found = search(4096, device(10_000, tried), whole=True)
     assert 9_000 < found <= 10_000 and all(isinstance(value, int) for value in tried)
@@ -52,13 +54,13 @@ def test_whole_numbers_and_ends() -> None:
 
 
 @pytest.mark.parametrize("start", [100.0, 800.0, 51200.0])
-def test_an_epoch_keeps_ten_batches(start: float) -> None:
+def test_an_epoch_keeps_ten_batches(start: float):
     """Of 1,000 in all, 10 batches have 100 each: however much memory there is, and whatever the recipe says."""
     found = search(start, device(1e9, [], corpus=1000), whole=False)
     assert 9 * found < 1000 and 12 * found >= 1000
 
 
-def test_data_that_cannot_make_ten_batches_have_the_most_that_they_can() -> None:
+def test_data_that_cannot_make_ten_batches_have_the_most_that_they_can():
     def attempt(value: float) -> Trial:
         if value < 40:
             raise DataError("stream 's' would drop 9 of 10 rows")
@@ -67,13 +69,13 @@ def test_data_that_cannot_make_ten_batches_have_the_most_that_they_can() -> None
     assert search(100.0, attempt, whole=False) == 50.0
 
 
-def test_memory_is_read() -> None:
+def test_memory_is_read():
     assert in_bytes("4GB") == in_bytes("4 GiB") == in_bytes("4g") == 4 * 1024**3 and in_bytes("1.5mb") == 1572864
     for wrong in ("4", "GB", "-1GB", "0GB", "4 gigabytes"):
         refuses(UsageError, "memory is a number", in_bytes, wrong)
 
 
-def test_the_key_of_a_budget_is_found() -> None:
+def test_the_key_of_a_budget_is_found():
     (found,) = settings(Recipe.load("almanac/st", {}), "fit", "almanac/st", [])
     assert (found.key, found.kind, found.value, found.stream) == ("batch_seconds", "seconds", 80.0, "speech")
     # 80 stands elsewhere too, and the budget is given in place
@@ -82,7 +84,7 @@ def test_the_key_of_a_budget_is_found() -> None:
     assert found.key == "stream.budget.seconds"
 
 
-def test_passes_are_refused_before_anything_is_done(tmp_path, monkeypatch) -> None:
+def test_passes_are_refused_before_anything_is_done(tmp_path, monkeypatch):
     monkeypatch.setattr("dragoman.commands.batch_size.run_recipe", lambda *_, **__: pytest.fail("a phase was run"))
     filled = ["--data_folder=x", f"--results_folder={tmp_path}"]
     said = "mustc/st.yaml: phase 'fit' computes updates in passes: .* --passes null"
@@ -90,7 +92,7 @@ def test_passes_are_refused_before_anything_is_done(tmp_path, monkeypatch) -> No
     refuses(UsageError, "a CPU", print_batch_sizes, "mustc/st", [*filled, "--passes=null"], memory=None, phase=None)
 
 
-def test_peak_memory_counts_what_was_used() -> None:
+def test_peak_memory_counts_what_was_used():
     before = peak_memory()
     pages = int(Path("/proc/self/statm").read_text().split()[1]) if sys.platform == "linux" else 0
     now = pages * resource.getpagesize()
@@ -103,23 +105,17 @@ def test_peak_memory_counts_what_was_used() -> None:
 TINY = "--width 32 --heads 2 --feedforward 64 --encoder_layers 1 --decoder_layers 1 --pieces 300".split()
 
 
-def batch_size(*arguments: object, cwd: object) -> subprocess.CompletedProcess[str]:
+def batch_size(*arguments, cwd):
     command = [sys.executable, "-m", "dragoman", "batch-size", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, cwd=str(cwd), timeout=400)
 
 
-def text_corpus(folder, rows: int = 400) -> None:
-    """Write tables of sentences to train on and of a few to score."""
-    rng = np.random.default_rng(0)
-    words = "one two three four five six seven eight".split()
-    for split, count in (("train", rows), ("dev", 5), ("test", 5)):
-        lines = [f"{n}\t{' '.join(rng.choice(words, 12))}\t{' '.join(rng.choice(words, 12))}" for n in range(count)]
-        (folder / f"{split}.tsv").write_text("\n".join(["id\tsource_text\ttarget_text", *lines]) + "\n")
-
-
 @pytest.mark.slow
-def test_the_command_on_a_cpu(tmp_path) -> None:
-    text_corpus(tmp_path, rows=20_000)
+def test_the_command_on_a_cpu(tmp_path):
+    rng, words = np.random.default_rng(0), "one two three four five six seven eight".split()
+    for split, count in (("train", 20_000), ("dev", 5), ("test", 5)):
+        lines = [f"{n}\t{' '.join(rng.choice(words, 12))}\t{' '.join(rng.choice(words, 12))}" for n in range(count)]
+        (tmp_path / f"{split}.tsv").write_text("\n".join(["id\tsource_text\ttarget_text", *lines]) + "\n")
     common = ["own/mt", "--data_folder", tmp_path, "--source_language", "en", "--target_language", "de", *TINY]
     common += ["--device", "cpu", "--batch_tokens", "2000"]
     done = batch_size(*common, "--memory", "6GB", cwd=tmp_path)
@@ -140,26 +136,11 @@ def test_the_command_on_a_cpu(tmp_path) -> None:
     assert refused.returncode == 2 and "less than the process takes" in refused.stderr
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        torch.OutOfMemoryError("CUDA out of memory"),
-        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
-    ],
-)
-def test_running_out_of_a_gpus_memory_is_not_an_error(monkeypatch, error) -> None:
-    from dragoman.commands import trial
-
-    sent: list[object] = []
-
-    class Sender:
-        def send(self, value: object) -> None:
-            sent.append(value)
-
-    def out_of_memory(*_: object) -> Trial:
-        raise error
-
-    monkeypatch.setattr(trial, "measure", out_of_memory)
+def test_running_out_of_a_gpus_memory_is_not_an_error(monkeypatch):
+    failed = RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
+    errors = [torch.OutOfMemoryError("CUDA out of memory"), failed]
+    monkeypatch.setattr(trial, "measure", Mock(side_effect=errors))
     monkeypatch.setattr(PlannedPhase, "build", lambda _: None)
-    trial._child(Sender(), "almanac/st", ["--device=cpu"], "fit", 0, None)  # type: ignore[arg-type]
-    assert sent == [Trial(fits=False)]
+    for _ in errors:
+        trial._child(sender := Mock(), "almanac/st", ["--device=cpu"], "fit", 0, None)
+        sender.send.assert_called_once_with(Trial(fits=False))

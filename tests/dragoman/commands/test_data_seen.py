@@ -15,6 +15,7 @@ MANIFESTS = {"almanac-few": (3, 1800.0), "almanac": (5, 3600.0), "almanac-text":
 TOKENIZER = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: 500, tags: [en, de]}}"
 
 ROOT = Path(__file__).parents[3]
+RESULTS = Path("results/almanac-low/en-de")
 
 
 @pytest.fixture(autouse=True)
@@ -52,10 +53,7 @@ def test_what_a_teacher_says_of_a_text_is_read_with_the_text():
     assert data_seen(load("almanac/mt", **fields)) == data_seen(load("almanac/mt")) == "5 text pairs"
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"), [({}, "10 text pairs"), ({"phases.fit.initialise": "[]"}, "1 text pairs")]
-)
-def test_pieces_alone_do_not_make_a_model_learn_from_a_text(given, expected):
+def test_pieces_alone_do_not_make_a_model_learn_from_a_text():
     rows = {"de-en": 1, "en-de": 1, "en-fr": 2, "fr-en": 2, "en-ru": 1, "ru-en": 1, "en-tr": 1, "tr-en": 1}
     for direction, count in rows.items():
         source, target = direction.split("-")
@@ -65,7 +63,8 @@ def test_pieces_alone_do_not_make_a_model_learn_from_a_text(given, expected):
         Manifest.write(folder / "train.arrow", [row | {"id": str(number)} for number in range(count)])
     vocabulary = TOKENIZER.replace("[en, de]", "[en, de, fr, ru, tr]")
     keys = {"tokenizer": vocabulary, "phases.mrasp.tokenizer": vocabulary}
-    assert data_seen(Recipe.load("almanac/mt_from_mrasp", keys | given)) == expected
+    assert data_seen(Recipe.load("almanac/mt_from_mrasp", keys)) == "10 text pairs"
+    assert data_seen(Recipe.load("almanac/mt_from_mrasp", keys | {"phases.fit.initialise": "[]"})) == "1 text pairs"
 
 
 @pytest.mark.parametrize(
@@ -91,11 +90,16 @@ def test_what_learns_is_what_the_recipe_says(keys, said):
         assert found == pytest.approx(float(re.search(said, text)[1]), abs=0.006)
 
 
+def finished(runs):
+    """Write down how many seconds the phases of runs took."""
+    for run, phases in runs.items():
+        for phase, seconds in phases.items():
+            PhaseRecord(RESULTS / run, phase).write(status="finished", fingerprint="", outputs=[], seconds=seconds)
+
+
 def test_minutes_are_those_of_all_training_that_is_used():
-    results = Path("results/almanac-low/en-de")
-    took = (("asr/1", "fit", 600.0), ("asr/1", "evaluate", 5000.0), ("st_low/1", "fit", 120.0))
-    for run, phase, seconds in (*took, ("costt/1", "text_fit", 60.0), ("costt/1", "fit", 30.0)):
-        PhaseRecord(results / run, phase).write(status="finished", fingerprint="", outputs=[], seconds=seconds)
+    finished({"asr/1": {"fit": 600.0, "evaluate": 5000.0}, "st_low/1": {"fit": 120.0}})
+    finished({"costt/1": {"text_fit": 60.0, "fit": 30.0}})
     assert training_minutes(load("almanac/st_low", "asr")) == pytest.approx(12.0)
     assert training_minutes(load("almanac/costt")) == pytest.approx(11.5)  # its encoders begin as the recogniser's
 
@@ -118,19 +122,10 @@ def write_recipe(run, **keys):
 
 def another_run():
     """Write the recipe of a finished run down, and how long its training and that of its recogniser took."""
-    folder = Path("results/almanac-low/en-de")
-    write_recipe(folder / "xstnet/1")
-    for run, phase, seconds in (
-        ("asr/1", "fit", 600.0),
-        ("xstnet/1", "tokenizer", 1.0),
-        ("xstnet/1", "mt_fit", 60.0),
-        ("xstnet/1", "mt_average", 1.0),
-        ("xstnet/1", "fit", 300.0),
-        ("xstnet/1", "average", 1.0),
-        ("xstnet_dropped/1", "fit", 30.0),
-    ):
-        PhaseRecord(folder / run, phase).write(status="finished", fingerprint="", outputs=[], seconds=seconds)
-    return folder
+    write_recipe(RESULTS / "xstnet/1")
+    of_run = {"tokenizer": 1.0, "mt_fit": 60.0, "mt_average": 1.0, "fit": 300.0, "average": 1.0}
+    finished({"asr/1": {"fit": 600.0}, "xstnet/1": of_run, "xstnet_dropped/1": {"fit": 30.0}})
+    return RESULTS
 
 
 def test_what_another_run_has_learned_from_counts_as_far_as_it_is_used():
@@ -164,10 +159,7 @@ def test_the_pieces_of_another_run_are_no_training():
     ("change", "message"),
     [
         (lambda run: run.rename(run.parent / "2"), "2/mt_average/model: is read, but the run in .* is .*/xstnet/1"),
-        (
-            lambda run: write_recipe(run, **{"phases.mt_average": None}),
-            "/recipe.yaml has no phase 'mt_average' any more",
-        ),
+        (lambda run: write_recipe(run, **{"phases.mt_average": None}), "recipe.yaml has no phase 'mt_average'"),
     ],
 )
 def test_another_run_that_is_no_more_what_it_was_is_refused(change, message):

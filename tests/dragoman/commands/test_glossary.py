@@ -92,10 +92,8 @@ def test_a_file_that_is_none_is_refused(tmp_path, content, message):
 def test_a_file_is_read(tmp_path):
     (tmp_path / "terms.tsv").write_text("\ufeffen\tde\n\none \teins\r\ntwo  times\t zwei mal\none\teins\n")
     read = Glossary.read(tmp_path / "terms.tsv")
-    assert read.pair == ("en", "de") and [(t.source, t.target) for t in read.terms] == [
-        ("one", "eins"),
-        ("two times", "zwei mal"),
-    ]
+    pairs = [(term.source, term.target) for term in read.terms]
+    assert read.pair == ("en", "de") and pairs == [("one", "eins"), ("two times", "zwei mal")]
     assert read.terms[1].place == f"{tmp_path / 'terms.tsv'}: line 4"
     (tmp_path / "terms.tsv").write_text("en passant\tde paso\n")
     assert Glossary.read(tmp_path / "terms.tsv").pair is None
@@ -181,22 +179,15 @@ def test_what_has_no_place_is_said(dragoman, terms):
     assert messages.count(lacks) == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--sample"], "a glossary needs beam search: SamplingSearch cannot be held to terms"),
-        (["--sample", "--samples", "4", "--mbr", "chrf"], "a glossary needs beam search: SamplingSearch"),
-        (["--ctc"], "CTC"),
-    ],
-)
-def test_a_search_without_a_beam_is_refused(dragoman, terms, options, message):
-    code, output, messages = dragoman("translate", GOLDEN, "--glossary", terms("a\tb\n"), *options, text="one\n")
-    assert code in (1, 2) and not output and message in messages
-
-
-def test_systems_that_cannot_be_held_are_refused_by_name(dragoman, terms, speech_model):
-    code, _, messages = dragoman("translate", speech_model, "--glossary", terms("a\tb\n"), "a.wav")
-    assert code == 2 and "--glossary does not apply: this model reads speech" in messages
+def test_systems_and_searches_that_cannot_be_held_are_refused_by_name(dragoman, terms, speech_model):
+    for model, options, message in (
+        (GOLDEN, ["--sample"], "a glossary needs beam search: SamplingSearch cannot be held to terms"),
+        (GOLDEN, ["--sample", "--samples", "4", "--mbr", "chrf"], "a glossary needs beam search: SamplingSearch"),
+        (GOLDEN, ["--ctc"], "CTC"),
+        (speech_model, ["a.wav"], "--glossary does not apply: this model reads speech"),
+    ):
+        code, output, messages = dragoman("translate", model, "--glossary", terms("a\tb\n"), *options, text="one\n")
+        assert code in (1, 2) and not output and message in messages
     system, some = package.load(GOLDEN), glossary([("one", "eins")])
     for search in (SamplingSearch(), FillingSearch(), CtcPrefixSearch()):
         said = refusal(UsageError, GlossarySearch, search=search, glossary=some, system=system)
@@ -231,10 +222,3 @@ def test_tokens_that_continue_a_word_are_those_without_a_space():
     for token in range(tokenizer.size):
         piece = tokenizer.symbol(token)
         assert bool(marked[token]) == (piece.isalnum() or piece in BYTES_OF_WORDS), piece
-
-
-def test_python_takes_a_glossary():
-    system = package.load(GOLDEN)
-    held = GlossarySearch(search=BeamSearch(beam=4), glossary=glossary([("one", "zwei neun")]), system=system)
-    first, second = system.translate(["one two", "three four"], search=held)
-    assert standing("zwei neun", first, "de") and second == system.translate("three four", beam=4)

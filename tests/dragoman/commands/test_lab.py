@@ -165,6 +165,10 @@ def test_what_time_does_not_allow_is_missing_until_a_later_call(folder, pretende
     pretended.looks["fine"] = 1
     assert run_lab(file, minutes=None, into=folder / "table", command="")
     assert pretended.history[-2:] == ["+fine 2", "-fine 2"]
+    (folder / "good" / "1" / "results.jsonl").unlink()
+    run_lab(file, minutes=None, into=folder / "table", command="")
+    said = capsys.readouterr().out
+    assert "not compared:\n" in said and "| fine |" in said  # what cannot be compared does not keep the table away
 
 
 def test_a_run_may_take_no_more_than_its_minutes(folder, pretended, capsys, monkeypatch):
@@ -247,10 +251,7 @@ def test_a_folder_in_which_a_run_is_at_work_is_left_alone(folder, monkeypatch):
         ("experiments: [{recipe: FOLDER/good.yaml, arm: x}]\n", "experiment 1: "),
         ("experiments: [{recipe: FOLDER/good.yaml, seeds: [1, 1]}]\n", "seeds must be different numbers, not 1,1"),
         ("experiments: [{recipe: FOLDER/good.yaml}]\nminutes: 3\n", "lab.yaml: 'minutes' is not known"),
-        (
-            "experiments: [{recipe: FOLDER/good.yaml, phase: evalute}]\n",
-            "no phase 'evalute'; there are",
-        ),
+        ("experiments: [{recipe: FOLDER/good.yaml, phase: evalute}]\n", "no phase 'evalute'; there are"),
         ("experiments: [{recipe: FOLDER/good.yaml, against: FOLDER/good.yaml}]\n", "both recipes would run in"),
         ("experiments: [{recipe: FOLDER/good.yaml, minutes: -1}]\n", "lab.yaml: experiment 1: minutes"),
         ("experiments:\n  - {recipe: a\n", "lab.yaml: cannot be read as YAML"),
@@ -266,24 +267,14 @@ def test_what_is_wrong_in_a_file_is_named(folder, text, problem):
 @pytest.mark.parametrize("file", sorted(LABS.glob("*.yaml")), ids=lambda file: file.name)
 def test_the_files_that_we_have_can_be_read(file):
     _, experiments = read_lab(file)
-    tested = {
-        (folder_of(recipe), one.phase)
-        for one in experiments
-        for both in one.arms
-        for recipe in both[0].recipes.values()
-    }
-    assert len(tested) == len(experiments)
-
-
-def folder_of(recipe):
-    return recipe.value("output_folder")
+    runs = [(one, recipe) for one in experiments for arm, *_ in one.arms for recipe in arm.recipes.values()]
+    assert len({(recipe.value("output_folder"), one.phase) for one, recipe in runs}) == len(experiments)
 
 
 def test_the_laboratories_of_the_help_have_its_methods():
-    tested = {
-        name for name in RECIPES if name.startswith("help/") and {"evaluate", "retrieve"} & {*RECIPES[name].phases}
-    }
-    spoken = {name for name in tested if "speak" in RECIPES[name].phases}
+    phases = {name: {*recipe.phases} for name, recipe in RECIPES.items() if name.startswith("help/")}
+    tested = {name for name, own in phases.items() if {"evaluate", "retrieve"} & own}
+    spoken = {name for name in tested if "speak" in phases[name]}
     baselines = {"mt", "multilingual_mt", "mt_many", "lass_tuned", "lm", "lstm_lm", "veco"}  # and models of languages
     baselines |= {"mt_from_mbart_even"}  # a row of help/transfer
     baselines_spoken = {"st", "asr", "st_lstm", "asr_ctc", "mt_spoken"}
@@ -301,23 +292,10 @@ def test_one_file_is_for_one_device(folder):
 
 def test_text_that_looks_like_a_number_stays_text():
     keys = {"name": "007", "fails": 7, "folder": "!ref <x>/1", "title": "a: b", "none": None}
-    loaded = {key: parse_value(text, key) for key, text in pairwise_words(keys)}
+    words = as_words(keys)
+    loaded = {name[2:]: parse_value(text, name[2:]) for name, text in zip(words[::2], words[1::2], strict=True)}
     assert {key: node.value for key, node in loaded.items()} == keys | {"folder": "<x>/1"}
     assert loaded["folder"].tag == "!ref"
-
-
-def pairwise_words(keys):
-    words = as_words(keys)
-    return [(name.removeprefix("--"), value) for name, value in zip(words[::2], words[1::2], strict=True)]
-
-
-def test_what_cannot_be_compared_does_not_keep_the_table_from_being_made(folder, pretended, capsys):
-    file = lab(folder, TWO)
-    assert run_lab(file, minutes=None, into=folder / "table", command="")
-    (folder / "good" / "1" / "results.jsonl").unlink()
-    run_lab(file, minutes=None, into=folder / "table", command="")
-    said = capsys.readouterr().out
-    assert "not compared:\n" in said and "| fine |" in said
 
 
 def test_minutes_are_those_of_training(folder, pretended, monkeypatch):

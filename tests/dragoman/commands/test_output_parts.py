@@ -8,8 +8,8 @@ import pytest
 
 from dragoman.commands import line_translation
 from dragoman.commands.output_parts import OutputParts
+from tests.small import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 LINES = ["one two", "", "three four", "two one", "four", "three", "one"]
 
 
@@ -143,9 +143,7 @@ def test_a_file_in_the_place_of_the_note_is_kept(dragoman, source, tmp_path):
     assert note.read_text() == "mine" and len([*tmp_path.iterdir()]) == 2
 
 
-def test_sound_that_could_not_be_read_is_told_whenever_the_file_is_asked_for(
-    dragoman, speech_model, tmp_path, write_sound, monkeypatch
-):
+def test_sound_that_was_not_read_is_told_every_time(dragoman, speech_model, tmp_path, write_sound, monkeypatch):
     monkeypatch.setattr(line_translation, "SOUNDS", 1)
     sounds, out = tmp_path / "talks", tmp_path / "out.txt"
     sounds.mkdir()

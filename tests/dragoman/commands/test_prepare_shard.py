@@ -59,6 +59,9 @@ def test_every_file_is_looked_into_once(corpus, tmp_path, count_checks):
         prepare_shard(corpus, tmp_path / "out", shard=(number, 2), workers=1)
         shares.append(len(looked))
     assert shares == [4 + 3 + 2, 13] and len(set(looked)) == 13
+    prepare_shard(corpus, tmp_path / "other", shard=(2, 3), workers=1)
+    prepare(corpus, tmp_path / "other", workers=1)  # takes what is there
+    assert len(looked) == 13 + 13 and contents(tmp_path / "other") == contents(tmp_path / "out")
 
 
 def test_machines_at_the_same_time(corpus, tmp_path):
@@ -78,15 +81,6 @@ def test_machines_at_the_same_time(corpus, tmp_path):
     assert sorted(os.listdir(tmp_path / "out")) == ["prepared.json", "test.arrow", "train.arrow"]
 
 
-def test_prepare_without_a_shard_takes_what_is_there(corpus, tmp_path, count_checks):
-    prepare(corpus, tmp_path / "single", workers=1)
-    prepare_shard(corpus, tmp_path / "out", shard=(2, 3), workers=1)
-    looked = count_checks()
-    prepare(corpus, tmp_path / "out", workers=1)
-    assert len(looked) == 13 - 4
-    assert contents(tmp_path / "out") == contents(tmp_path / "single")
-
-
 def test_errors_stop_the_shard_that_finds_them(corpus, tmp_path):
     """The fifth row is in the second chunk; once it is mended, its shard alone has to be run again."""
     clip = tmp_path / "train4.flac"
@@ -97,18 +91,14 @@ def test_errors_stop_the_shard_that_finds_them(corpus, tmp_path):
     message = r"1 of 4 rows cannot be used: .*train\.tsv, line 6: row train-4: .*train4\.flac"
     refuses(DataError, message, prepare_shard, corpus, out, shard=(2, 2), workers=1)
     assert not list(out.glob("*.arrow"))
+    prepare(corpus, tmp_path / "single", workers=1, skip_bad=True)
+    for number in (2, 1):
+        prepare_shard(corpus, tmp_path / "skipped", shard=(number, 2), workers=1, skip_bad=True)
+    assert contents(tmp_path / "skipped") == contents(tmp_path / "single")
+    assert "train.skipped.tsv" in contents(tmp_path / "skipped")
     clip.write_bytes(whole)
     assert len(prepare_shard(corpus, out, shard=(2, 2), workers=1)) == 2
     assert len(Manifest.open(out / "train.arrow")) == 11
-
-
-def test_bad_rows_can_be_skipped_by_shards_too(corpus, tmp_path):
-    (tmp_path / "train4.flac").unlink()
-    prepare(corpus, tmp_path / "single", workers=1, skip_bad=True)
-    for number in (2, 1):
-        prepare_shard(corpus, tmp_path / "out", shard=(number, 2), workers=1, skip_bad=True)
-    assert contents(tmp_path / "out") == contents(tmp_path / "single")
-    assert "train.skipped.tsv" in contents(tmp_path / "out")
 
 
 def test_a_changed_corpus_needs_all_shards_again(corpus, tmp_path):
@@ -135,15 +125,11 @@ def test_a_shard_is_a_number_of_how_many(text):
     assert re.match("a shard is written i/n.*n at most 10,000, not", message) and len(message) < 200
 
 
-def test_the_most_shards_wait_for_each_other(corpus, tmp_path):
-    waiting = prepare_shard(corpus, tmp_path / "out", shard=(3, 10_000), workers=1)
-    assert waiting.shards == [1, 2, *range(4, 10_001)]
-    assert str(waiting) == "1, 2, 4, 5, 6 and 9,994 more"
-
-
 def test_the_progress_of_a_shard_is_of_its_share(corpus, tmp_path):
     told = []
     prepare_shard(corpus, tmp_path / "out", shard=(1, 3), workers=1, progress=lambda *given: told.append(given))
     # of 13 rows; the first of three chunks for training, and the one chunk for testing
     assert [given for given in told if given[1] == 4] == [(4, 4), (6, 4)]
-    assert str(Waiting([1, 2])) == "1, 2" and str(Waiting([*range(1, 30)])).endswith(" more")
+    waiting = prepare_shard(corpus, tmp_path / "other", shard=(3, 10_000), workers=1)
+    assert waiting.shards == [1, 2, *range(4, 10_001)]
+    assert str(waiting) == "1, 2, 4, 5, 6 and 9,994 more" and str(Waiting([1, 2])) == "1, 2"

@@ -16,6 +16,17 @@ from tests.small import refusal, refuses
 TEXT = b"the cat sat on the mat\nhello world again my friend\n"
 
 
+def test_what_cannot_be_scored_is_refused(tmp_path):
+    (tmp_path / "a").write_bytes(TEXT)
+    (tmp_path / "empty").write_bytes(b"")
+    for name, metrics, error, message in (
+        ("a", [], UsageError, "^there is no metric to score with$"),
+        ("a", ["blue"], UsageError, "blue"),
+        ("empty", ["bleu"], DataError, "empty: is empty, so there is nothing to score against"),
+    ):
+        refuses(error, message, score_files, tmp_path / name, [tmp_path / name], "en", metrics)
+
+
 @pytest.mark.parametrize("marked", ["hypotheses", "references"])
 @pytest.mark.parametrize("text", [b"\xef\xbb\xbf" + TEXT, TEXT.replace(b"\n", b"\r\n"), TEXT.rstrip()])
 def test_marks_of_other_systems_are_no_part_of_a_text(tmp_path, capsys, marked, text):
@@ -25,6 +36,8 @@ def test_marks_of_other_systems_are_no_part_of_a_text(tmp_path, capsys, marked, 
     score_files(files["hypotheses"], [files["references"]], "en", ["bleu", "ter", "wer"])
     values = [line.split("\t")[1:3] for line in capsys.readouterr().out.splitlines()]
     assert values == [["bleu", "100.00"], ["ter", "0.00"], ["wer", "0.00"]]
+    files["references"].write_bytes(b"one\n\xef\xbb\xbftwo\n")  # inside a file it is kept
+    assert list(lines([files["references"]] * 2)) == ["one", "\ufefftwo"] * 2
 
 
 def test_the_help_names_all_metrics(dragoman):
@@ -49,11 +62,6 @@ def test_names_in_a_list_may_have_spaces_and_a_misspelt_one_is_told(dragoman, tm
     assert "unknown metric 'rouge-l' (did you mean 'rougeL'?)" in dragoman(*asked, "bleu, rouge-l")[2]
 
 
-def test_a_mark_inside_a_file_is_kept(tmp_path):
-    (tmp_path / "text").write_bytes(b"one\n\xef\xbb\xbftwo\n")
-    assert list(lines([tmp_path / "text", tmp_path / "text"])) == ["one", "\ufefftwo"] * 2
-
-
 def test_files_of_other_lengths_are_named(tmp_path):
     for name, count in (("three", 3), ("two", 2)):
         (tmp_path / name).write_text("a b c d\n" * count)
@@ -61,18 +69,6 @@ def test_files_of_other_lengths_are_named(tmp_path):
     for hypotheses, references, baseline in ((two, [three], None), (three, [three, two], None), (three, [three], two)):
         with pytest.raises(DataError, match="two: 2 lines, but .*three has 3"):
             score_files(hypotheses, references, "en", ["bleu"], baseline=baseline)
-
-
-def test_an_empty_file_of_references_is_named(tmp_path):
-    (tmp_path / "empty").write_bytes(b"")
-    with pytest.raises(DataError, match=r"empty: is empty, so there is nothing to score against"):
-        score_files(tmp_path / "empty", [tmp_path / "empty"], "en", ["bleu"])
-
-
-def test_what_cannot_be_scored_is_refused(tmp_path):
-    (tmp_path / "a").write_bytes(TEXT)
-    refuses(UsageError, "^there is no metric to score with$", score_files, tmp_path / "a", [tmp_path / "a"], "en", [])
-    refuses(UsageError, "blue", score_files, tmp_path / "a", [tmp_path / "a"], "en", ["blue"])
 
 
 def test_a_line_for_each_score_and_a_comparison_with_a_baseline(tmp_path, capsys):
