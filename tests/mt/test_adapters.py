@@ -52,9 +52,8 @@ def batch():
 
 def alone(rows, number):
     one = small.alone(rows, number)
-    return Batch(
-        one.fields, languages={side: [codes[number]] for side, codes in LANGUAGES.items()}, ids=[rows.ids[number]]
-    )
+    languages = {side: [codes[number]] for side, codes in LANGUAGES.items()}
+    return Batch(one.fields, languages=languages, ids=[rows.ids[number]])
 
 
 def plain(model):

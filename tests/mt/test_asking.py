@@ -37,11 +37,8 @@ class Stub:
                 if server.times[text] <= len(failures):
                     return self.reply(failures[server.times[text] - 1], {"error": {"message": "not now"}})
                 server.asked.append(request)
-                choice = {
-                    "index": 0,
-                    "message": {"role": "assistant", "content": f"  {' '.join(reversed(text.split()))}\n"},
-                    "finish_reason": server.ended.get(text, "stop"),
-                }
+                said = {"role": "assistant", "content": f"  {reversed_words(text)}\n"}
+                choice = {"index": 0, "message": said, "finish_reason": server.ended.get(text, "stop")}
                 usage = {"prompt_tokens": 10 + len(text), "completion_tokens": 3, "total_tokens": 13 + len(text)}
                 plain = {"id": "1", "object": "chat.completion", "created": 1, "model": request["model"]}
                 return self.reply(200, server.body or plain | {"choices": [choice], "usage": usage})
@@ -109,15 +106,9 @@ def test_each_row_is_asked_once_and_keeps_the_rest(server, manifest, place, monk
         assert row == old | {"target_text": row["target_text"]} | known | counts
     assert len(server.asked) == 5 and server.keys == {"Bearer k-123"}
     request = next(one for one in server.asked if one["messages"][0]["content"].endswith("four five"))
-    assert request == {
-        "model": "big", "temperature": 0.0, "max_tokens": 1024, "seed": 7,
-        "messages": [
-            {
-                "role": "user",
-                "content": "Translate from English into German. Answer with the translation alone.\n\nfour five",
-            }
-        ],
-    }  # fmt: skip
+    content = "Translate from English into German. Answer with the translation alone.\n\nfour five"
+    expected = {"model": "big", "temperature": 0.0, "max_tokens": 1024, "seed": 7}
+    assert request == expected | {"messages": [{"role": "user", "content": content}]}
     note = json.loads((place().folder / "generated.json").read_text())
     read = sum(10 + len(text) for text in TEXTS)
     assert (note["prompt_tokens"], note["answer_tokens"]) == (read, 15)
@@ -161,15 +152,14 @@ def test_answers_that_are_no_translations_are_dropped(server, manifest, place):
     refuses(DataError, "3 of 5 outputs would be dropped", ask(server, manifest).run, place("strict"))
 
 
-@pytest.mark.parametrize(
-    ("body", "message"), [({"object": "x"}, "an answer is no chat completion"), ({"choices": []}, "no chat completion")]
-)
-def test_an_answer_of_another_kind_is_refused(server, manifest, place, body, message):
-    server.body = body
-    refuses(DataError, message, ask(server, manifest).run, place())
-
-
-def test_a_wrong_key_and_no_server_are_told(server, manifest, place):
+def test_other_answers_a_wrong_key_and_no_server_are_told(server, manifest, place):
+    for body, message in (
+        ({"object": "x"}, "an answer is no chat completion"),
+        ({"choices": []}, "no chat completion"),
+    ):
+        server.body = body
+        refuses(DataError, message, ask(server, manifest).run, place())
+    server.times.clear()
     server.trouble = dict.fromkeys(TEXTS, [401] * 9)
     refuses(DataError, "refuses the key in the environment variable OPENAI", ask(server, manifest).run, place())
     nobody = ask(server, manifest, address="http://127.0.0.1:9/v1", retries=0)

@@ -138,13 +138,11 @@ def test_words_are_given_up_evenly(plain, lexicon):
     for _ in range(2000):
         read[plain.tokenizer.decode(field(row("dog cat dog"), rng)[""].tolist())] += 1
     expected = {"hund katze dog", "hund cat hund", "dog katze hund"}
-    assert {*read} == expected
-    assert all(abs(count / 2000 - 1 / 3) < 0.04 for count in read.values())
+    assert {*read} == expected and all(abs(count / 2000 - 1 / 3) < 0.04 for count in read.values())
     fragment = words_of(plain.tokenizer).split(plain.tokenizer.encode("dog cat dog"), "en")
     one, other = (np.random.default_rng(3) for _ in range(2))
     found = [field._switched(fragment, "en", rng, capitals=[True] * 3, room=n) for rng, n in ((one, 4), (other, 99))]
-    assert found[0] == found[1]
-    assert one.random() == other.random()
+    assert found[0] == found[1] and one.random() == other.random()
 
 
 def batch_of(field, plain, folder):

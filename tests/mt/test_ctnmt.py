@@ -60,17 +60,6 @@ def test_the_switch_mixes_states_and_vectors():
             np.testing.assert_allclose(found.values[number, place].detach().numpy(), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(("bias", "chosen"), [(1e4, 0), (-1e4, 1)])
-def test_a_switch_that_is_full_on_or_off(bias, chosen):
-    torch.manual_seed(1)
-    switch = DynamicSwitch(embedding=embedding(300), reader=reader()).eval()
-    nn.init.constant_(switch.of_tokens.bias, bias)
-    known = switch.reader.encode(Batch({"source": padded()})).memories["source"].values
-    expected = (known, switch.embedding(padded()).values)[chosen]
-    mask = padded().mask
-    assert torch.equal(switch(padded()).values[mask], expected[mask])
-
-
 def test_vectors_of_both_are_symbols():
     switch = DynamicSwitch(embedding=embedding(300), reader=reader())
     assert torch.equal(switch.weight, switch.embedding.tokens.weight)
@@ -126,13 +115,11 @@ def test_what_cannot_be_compared_is_refused(tokenizer, tmp_path):
     objective = EncoderDecoderObjective(system=system(tokenizer, 2), parts=[part])
     message = r"the encoder's states have the shape \(2, 4, 16\), those of the teacher .*8\)"
     small.refuses(UsageError, message, objective, batch)
-    small.refuses(
-        DataError, "this teacher is an encoder, which writes nothing", part.teacher.best, batch, padded(), top=1
-    )
     imported = small.system(tokenizer, system(tokenizer, 3).model)  # as those of other toolkits are
     imported.save(tmp_path / "imported")
-    teacher = Teacher(folder=str(tmp_path / "imported"), tokenizer=tokenizer)
-    small.refuses(DataError, "this teacher is an encoder, which writes nothing", teacher.best, batch, padded(), top=1)
+    for teacher in (part.teacher, Teacher(folder=str(tmp_path / "imported"), tokenizer=tokenizer)):
+        message = "this teacher is an encoder, which writes nothing"
+        small.refuses(DataError, message, teacher.best, batch, padded(), top=1)
 
 
 def test_a_rate_that_rises_and_falls():

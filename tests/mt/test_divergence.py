@@ -34,15 +34,6 @@ def test_value_and_gradients_are_torchs(bias, chunk):
         torch.testing.assert_close(one, other)
 
 
-def test_equal_distributions_teach_nothing():
-    states, projection, _, counted = given(bias=True)
-    same = projection(states).detach() + 5.0  # logits of the same probabilities
-    found = divergence(states, projection, lambda part: same[part], counted)
-    assert found.item() == pytest.approx(0, abs=1e-12)
-    for gradient in torch.autograd.grad(found, [states, *projection.parameters()]):
-        torch.testing.assert_close(gradient, torch.zeros_like(gradient))
-
-
 def test_nothing_is_kept_without_gradients():
     states, projection, wanted, counted = given(bias=False)
     with torch.no_grad():

@@ -152,18 +152,6 @@ def parts(tokenizer, rows, maximum, fields=("source", "target")):
     return [[*span] for span in spans([row["document"] for row in rows], sides)]
 
 
-def test_parts_by_hand(tokenizer):
-    size = len(tokenizer.encode("abcd"))  # a piece a letter, and one that begins a word
-    rows = [small.row(n, "abcd", "abcd", document=name) for n, name in enumerate("AAAAABB")]
-    fits = 2 + 2 * size + 1  # symbols, two sentences, a separator
-    assert parts(tokenizer, rows, fits) == [[0, 1], [2, 3], [4], [5, 6]]
-    assert parts(tokenizer, rows, fits - 1) == [[number] for number in range(7)]
-    assert parts(tokenizer, rows, 9999) == [[0, 1, 2, 3, 4], [5, 6]]
-    rows[1] = small.row(1, "abcd", "abcd" * 9, document="A")  # too long on one side: a part by itself
-    assert parts(tokenizer, rows, fits) == [[0], [1], [2, 3], [4], [5, 6]]
-    assert parts(tokenizer, [], 9) == []
-
-
 @given(st.lists(st.tuples(st.booleans(), st.text("ab ", max_size=5), st.text("ab ", max_size=9)), max_size=12))
 def test_parts_are_as_long_as_they_can_be(tokenizer, drawn):
     document, rows = 0, []
@@ -194,7 +182,7 @@ def manifest(folder, rows, name="test"):
 def join(tokenizer, folder, path, maximum=99, out="parts"):
     fields = {side: separated(tokenizer, side, maximum) for side in ("source", "target")}
     phase = JoinSentences(manifests=[str(path)], fields=fields, out=str(folder / out))
-    phase.run(Workspace(output=folder / "run", phase="join", device="cpu"))
+    small.run(phase, folder / "run", "join")
     return Manifest.open(folder / out / "en-de" / path.name)
 
 
@@ -255,17 +243,10 @@ def test_sentences_and_documents_are_scored_as_sacrebleu_does(tokenizer, tmp_pat
     fields = {"inputs": {"source": separated(tokenizer)}, "output": separated(tokenizer, "target")} if together else {}
     small.system(tokenizer, cls=Copies, **fields).save(tmp_path / "model")
     tests = manifest(tmp_path, PAGES)
-    evaluate = EvaluateDocuments(
-        model=str(tmp_path / "model"),
-        manifests=[str(tests.path)],
-        search=BeamSearch(),
-        budget=Budget(tokens=999),
-        metrics=["bleu", "chrf"],
-        texts={"documents": ["bleu"]},
-    )
-    place = Workspace(output=tmp_path / "run", phase="evaluate", device="cpu", recipe="mine")
+    given = {"model": str(tmp_path / "model"), "manifests": [str(tests.path)], "metrics": ["bleu", "chrf"]}
+    options = {"search": BeamSearch(), "budget": Budget(tokens=999), "texts": {"documents": ["bleu"]}}
     with caplog.at_level("INFO"):
-        evaluate.run(place)
+        small.run(EvaluateDocuments(**given, **options), tmp_path / "run", "evaluate", recipe="mine")
     rows = {(row.get("text"), row["metric"]): row for row in read(tmp_path / "run" / "results.jsonl")}
     _, sources, targets = zip(*PAGES, strict=True)
     by_document = [[" ".join(side[:2]), " ".join(side[2:4]), side[4]] for side in (sources, targets)]

@@ -10,7 +10,6 @@ from dragoman.mt.evaluating_each import EvaluateEach
 from dragoman.shared import described
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.results import read
-from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases import Evaluate
 from dragoman.shared.search import BeamSearch
 from tests import small
@@ -44,11 +43,8 @@ def world(tmp_path, monkeypatch):
     for name, kind in (("de", Copies), ("fr", Turns)):
         small.system(tokenizer, cls=kind, **known).save(tmp_path / name)
     for pair, texts in TEXTS.items():
-        rows = [
-            {"id": f"{pair}{n}", "source_text": text, "source_language": pair[:2], "target_language": "en"}
-            | {"target_text": reference(n, text)}
-            for n, text in enumerate(texts)
-        ]
+        codes = {"source_language": pair[:2], "target_language": "en"}
+        rows = [small.row(f"{pair}{n}", text, reference(n, text), **codes) for n, text in enumerate(texts)]
         Manifest.write(tmp_path / pair / "test.arrow", rows)
     return tmp_path
 
@@ -65,8 +61,7 @@ def asked(folder):
 def matrix(folder, run="run", **changes):
     models = {"de": str(folder / "de"), "fr": str(folder / "fr")}
     phase = EvaluateEach(**{"models": models} | asked(folder) | changes)
-    phase.run(Workspace(output=folder / run, device="cpu", phase="matrix", workers=0))
-    return (folder / run / "matrix" / "matrix.md").read_text()
+    return (small.run(phase, folder / run, "matrix").folder / "matrix.md").read_text()
 
 
 def cells(text):
@@ -97,8 +92,7 @@ def test_cells_are_the_scores_of_each_model_on_each_test(world):
 
 def test_results_are_those_that_evaluate_writes(world):
     matrix(world)
-    alone = Workspace(output=world / "alone", device="cpu", phase="matrix/fr", workers=0)
-    Evaluate(model=str(world / "fr"), **asked(world)).run(alone)
+    small.run(Evaluate(model=str(world / "fr"), **asked(world)), world / "alone", "matrix/fr")
     kept = ("phase", "split", "metric", "value", "signature", "lines", "outputs", "model")
     wanted = [{key: row[key] for key in kept} for row in read(world / "alone" / "results.jsonl")]
     rows = [row for row in read(world / "run" / "results.jsonl") if row["phase"] == "matrix/fr"]

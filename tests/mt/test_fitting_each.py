@@ -30,11 +30,8 @@ def world(tmp_path):
     tokenizer = small.tokenizer(["abcdefg"] * 3, ["en", "de"])
     for source, target in PAIRS:
         for split, count in (("train", 12), ("dev", 4)):
-            rows = [
-                {"id": f"{source}{n}", "source_text": "abc"[: n % 3 + 1], "target_text": "gfe"}
-                | {"source_language": source, "target_language": target}
-                for n in range(count)
-            ]
+            codes = {"source_language": source, "target_language": target}
+            rows = [small.row(f"{source}{n}", "abc"[: n % 3 + 1], "gfe", **codes) for n in range(count)]
             (tmp_path / "manifests" / f"{source}-{target}").mkdir(parents=True, exist_ok=True)
             Manifest.write(tmp_path / "manifests" / f"{source}-{target}" / f"{split}.arrow", rows)
     system_of(tokenizer, seed=1).save(tmp_path / "start")
@@ -43,12 +40,11 @@ def world(tmp_path):
 
 def system_of(tokenizer, seed):
     torch.manual_seed(seed)
-    return small.system(
-        tokenizer, small_model(tokenizer, dropout=0.1), source_languages=["de", "en"], target_languages=["de", "en"]
-    )
+    languages = {"source_languages": ["de", "en"], "target_languages": ["de", "en"]}
+    return small.system(tokenizer, small_model(tokenizer, dropout=0.1), **languages)
 
 
-def phase(tokenizer, folder, rate=0.01, validated=True, **changes):
+def phase(tokenizer, folder, validated=True, **changes):
     fields = small.texts(tokenizer)
     arguments = {
         "pairs": PAIRS,
@@ -59,7 +55,7 @@ def phase(tokenizer, folder, rate=0.01, validated=True, **changes):
         "fit": partial(
             Fit,
             optimizer=Adam(),
-            schedule=Constant(peak=rate),
+            schedule=Constant(peak=0.01),
             updates=3,
             checkpoints=Checkpoints(keep="last 1", every=2),
             initialise=[Initialise(folder=str(folder / "start"), parts={"model": "model"})],
@@ -75,14 +71,6 @@ def workspace(folder, name="run"):
 
 def weights(folder, pair):
     return System.load(folder / "tune" / pair / "model").state_dict()
-
-
-def test_each_direction_begins_as_the_same_model(world, tmp_path):
-    phase(world, tmp_path, rate=1e-12).run(workspace(tmp_path))
-    start = System.load(tmp_path / "start").state_dict()
-    for pair in ("de-en", "en-de"):
-        for name, tensor in weights(tmp_path / "run", pair).items():
-            torch.testing.assert_close(tensor, start[name], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("initialised", [True, False])

@@ -28,17 +28,9 @@ LENGTHS = {"source": [4, 6, 3], "target": [5, 9, 4]}
 
 def filler(vocabulary=VOCABULARY, mask=MASK, **changes):
     torch.manual_seed(1)
-    target = small.embedding(vocabulary)
-    parts = {
-        "embeddings": {"source": small.embedding(vocabulary)},
-        "encoder": small.encoder(1, activation="gelu"),
-        "target_embedding": target,
-        "decoder": small.encoder(1, activation="gelu", memories=[MEMORY]),
-        "projection": TiedProjection(embedding=target),
-        "mask": mask,
-        "longest": LONGEST,
-    }
-    made = MaskFiller(**parts | changes)
+    decoder = small.encoder(1, activation="gelu", memories=[MEMORY])
+    parts = {"encoder": small.encoder(1, activation="gelu"), "decoder": decoder, "mask": mask, "longest": LONGEST}
+    made = small.translator(vocabulary, cls=MaskFiller, **parts | changes)
     torch.nn.init.normal_(made.lengths.weight)
     return made.eval()
 

@@ -7,11 +7,11 @@ import pytest
 
 from dragoman import DataError, Manifest, UsageError
 from dragoman.mt.phrases import ExtractPhrases, PhrasePair, best, phrase_pairs
-from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.text.normalise import RemovePunctuation
 from dragoman.shared.text.word_links import read
 from tests.shared.phases.test_linking import row
 from tests.small import refuses
+from tests.small import run as small_run
 
 ROWS = [  # texts and links; "davon" and "now" are linked with nothing
     ("Michael geht davon aus.", "Michael assumes.", "0-0 1-1 3-1"),
@@ -38,8 +38,8 @@ def folder(tmp_path):
 def run(folder, manifest="train", **changes):
     path = str(folder / "en-de" / f"{manifest}.arrow")
     arguments = {"manifests": [path], "pairs": [str(folder / "en-de" / "train.arrow")]} | changes
-    ExtractPhrases(**arguments).run(Workspace(output=folder / "run", phase="phrases"))
-    return list(Manifest.open(folder / "run" / "phrases" / "en-de" / f"{manifest}.arrow"))
+    made = small_run(ExtractPhrases(**arguments), folder / "run", "phrases").folder
+    return list(Manifest.open(made / "en-de" / f"{manifest}.arrow"))
 
 
 def test_phrases_of_both_sides_by_hand(folder):
@@ -95,12 +95,6 @@ def test_against_a_phrase_table(folder):
             several += any(len(choice) > 1 for choice in choices.values())
             assert made[column] == [[*span, *min(choices[span])[2:]] for span in sorted(choices)]
     assert several > 20
-
-
-def test_phrases_are_as_long_as_they_may_be(folder):
-    made = run(folder, longest=2)
-    assert made[0]["source_phrases"] == [[0, 1, 0, 1]]
-    assert made[1]["target_phrases"] == [[0, 1, 0, 1], [0, 2, 0, 2], [1, 2, 1, 2], [1, 3, 1, 2]]
 
 
 def test_normalizers_make_other_words(folder):

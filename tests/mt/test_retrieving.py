@@ -9,7 +9,6 @@ from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.outputs import Outputs
 from dragoman.shared.evaluation.representations import word_vectors
 from dragoman.shared.evaluation.results import read
-from dragoman.shared.machine.workspace import Workspace
 from tests import small
 from tests.mt.test_word_accuracy import HYPOTHESES, REFERENCES, TRAIN
 from tests.shared.evaluation.test_representations import manifest, system, workspace
@@ -53,14 +52,9 @@ def test_the_phase_reads_outputs_and_training_text(tmp_path):
     rows = [{"id": str(n), "target_text": text, "target_language": "en"} for n, text in enumerate(TRAIN)]
     train = Manifest.write(tmp_path / "train.arrow", rows)
     Outputs(["1", "2"], HYPOTHESES, [REFERENCES], ["", ""]).write(tmp_path / "de-en.test.tsv")
-    phase = WordAccuracy(
-        model=str(tmp_path / "model"),
-        outputs=[str(tmp_path / "de-en.test.tsv")],
-        train=[str(train.path)],
-        language="en",
-        edges=[2, 5],
-    )
-    phase.run(Workspace(output=tmp_path, recipe="a/test", phase="words", noprogressbar=True, device="cpu"))
+    given = {"model": str(tmp_path / "model"), "outputs": [str(tmp_path / "de-en.test.tsv")]}
+    phase = WordAccuracy(**given, train=[str(train.path)], language="en", edges=[2, 5])
+    small.run(phase, tmp_path, "words", recipe="a/test")
     found = read(tmp_path / "results.jsonl")
     assert [(row["split"], row["metric"], row["value"]) for row in found] == [
         ("de-en.test:0-1", "word_f", 50.0),

@@ -8,7 +8,6 @@ from dragoman import DataError, Manifest
 from dragoman.mt.teacher_table import COLUMNS, DistilledFromTable, TableField, TeachRows
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.stream import Budget, Stream
-from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
 from dragoman.shared.objectives.teacher import Teacher
 from tests import small
@@ -37,7 +36,7 @@ def world(tmp_path_factory):
         top=TOP,
         temperature=2.0,
     )
-    phase.run(Workspace(output=folder, device="cpu", phase="table", workers=0, noprogressbar=True))
+    small.run(phase, folder, "table")
     world.taught = folder / "table" / world.manifest.parent.name / "train.arrow"
     return world
 
@@ -117,13 +116,8 @@ def test_without_a_table_or_a_share_it_is_cross_entropy(world):
 def test_what_is_no_table_of_this_text_is_refused(world):
     row, table = Manifest.open(world.taught)[0], field(world)
     symbols, _, reads = COLUMNS
-    refuses(
-        DataError,
-        "row 'r0' has no teacher_symbols and .*: the phase TeachRows writes",
-        table,
-        row | {symbols: None},
-        None,
-    )
+    message = "row 'r0' has no teacher_symbols and .*: the phase TeachRows writes"
+    refuses(DataError, message, table, row | {symbols: None}, None)
     refuses(DataError, "row 'r0': what the teacher said is of other pieces", table, row | {reads: "other"}, None)
     longer = row | {"target_text": row["target_text"] + "00"}
     refuses(DataError, "row 'r0': 18 symbols of the teacher for 8 tokens", table, longer, None)

@@ -8,10 +8,10 @@ import soundfile
 
 from dragoman import DataError, Manifest, System, UsageError
 from dragoman.shared.batches.stream import Budget
-from dragoman.shared.machine.workspace import Workspace
 from dragoman.st.aligning import AlignSpeech, ReadWords, widened
 from tests.shared.systems.test_word_times import system_of, tokenizer  # noqa: F401 - a fixture
 from tests.small import refuses
+from tests.small import run as small_run
 
 
 def test_spans_grow_by_reach_at_most_to_the_middle_of_a_gap():
@@ -49,9 +49,8 @@ def folder(tmp_path, monkeypatch, tokenizer):  # noqa: F811 - a fixture
 
 def run(folder, reach, **changes):
     given = {"model": "somewhere", "manifests": [str(folder / "*" / "train.arrow")], "budget": Budget(rows=2)}
-    phase = AlignSpeech(**given | {"reach": reach} | changes)
-    phase.run(Workspace(output=folder / "run", phase="align"))
-    return folder / "run" / "align" / "en-de" / "train.arrow"
+    made = small_run(AlignSpeech(**given | {"reach": reach} | changes), folder / "run", "align").folder
+    return made / "en-de" / "train.arrow"
 
 
 def test_rows_keep_their_columns_and_get_their_words(folder, caplog):
@@ -111,9 +110,8 @@ def read(folder, *tables):
     rows = [{"id": "a", "audio": sound, "start": 1.05, "duration": 1.0}, {"id": "b", "audio": None}]
     rows.append({"id": "c", "audio": sound, "start": 5.0, "duration": 1.0})
     Manifest.write(folder / "en-de" / "train.arrow", rows)
-    phase = ReadWords(manifests=[str(folder / "en-de" / "train.arrow")])
-    phase.run(Workspace(output=folder / "run", phase="read"))
-    return [row["words"] for row in Manifest.open(folder / "run" / "read" / "en-de" / "train.arrow")]
+    made = small_run(ReadWords(manifests=[str(folder / "en-de" / "train.arrow")]), folder / "run", "read").folder
+    return [row["words"] for row in Manifest.open(made / "en-de" / "train.arrow")]
 
 
 def test_words_of_a_table_are_cut_to_their_row(tmp_path):
@@ -126,8 +124,7 @@ def test_words_of_a_table_are_cut_to_their_row(tmp_path):
 
 def test_tables_that_are_none(tmp_path):
     refuses(DataError, r"0\.words\.tsv", read, tmp_path)
-    refuses(
-        DataError, r"0\.words\.tsv: column 'end' is missing \(it has word, start\)", read, tmp_path, "word\tstart\n"
-    )
+    message = r"0\.words\.tsv: column 'end' is missing \(it has word, start\)"
+    refuses(DataError, message, read, tmp_path, "word\tstart\n")
     late = TABLE.replace("1.250\n1", "later\n1").replace("0.900", "0.9")
     refuses(DataError, r"0\.words\.tsv, line 3: a word and two times were expected", read, tmp_path, late)

@@ -113,21 +113,23 @@ def test_the_weight_grows_with_the_update():
 
 def test_a_memory_without_slots_is_refused_before_anything_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"chimera\.yaml:\d+: .*slots: must be at least 1, not 0"):
-        run_recipe(Recipe.load("almanac/chimera", {"slots": 0, "device": "cpu"}), command="a test")
+    recipe = Recipe.load("almanac/chimera", {"slots": 0, "device": "cpu"})
+    message = r"chimera\.yaml:\d+: .*slots: must be at least 1, not 0"
+    small.refuses(UsageError, message, run_recipe, recipe, command="a test")
     assert not list(tmp_path.rglob("*"))
 
 
 def test_what_cannot_be_compared_is_refused_by_name():
-    with pytest.raises(UsageError, match="encoder must be a SlotEncoder, not Encoder"):
-        TaskObjective(system=make_system(slots=0), tasks={"speech": [BimodalContrastive()]})
-    objective, batch = make_objective(), make_batch()
+    batch = make_batch()
     without = Batch({name: batch[name] for name in ("speech", "target")}, {}, [], "speech")
-    with pytest.raises(UsageError, match="compares 'speech' and 'source', but stream 'speech' has no 'source'"):
-        BimodalContrastive.counts(objective.tasks["speech"][2], without)
-    system = make_system()
-    system.model = Translator(**system.model.arguments | {"embeddings": {"speech": system.model.embeddings["speech"]}})
-    with pytest.raises(UsageError, match="BimodalContrastive reads the encoding of 'source', but .* of speech only"):
-        TaskObjective(system=system, tasks={"speech": [BimodalContrastive()]})
+    message = "compares 'speech' and 'source', but stream 'speech' has no 'source'"
+    small.refuses(UsageError, message, BimodalContrastive().counts, without)
+    deaf = make_system()
+    deaf.model = Translator(**deaf.model.arguments | {"embeddings": {"speech": deaf.model.embeddings["speech"]}})
+    for system, message in (
+        (make_system(slots=0), "encoder must be a SlotEncoder, not Encoder"),
+        (deaf, "BimodalContrastive reads the encoding of 'source', but .* of speech only"),
+    ):
+        small.refuses(UsageError, message, TaskObjective, system=system, tasks={"speech": [BimodalContrastive()]})
     for wrong in ({"temperature": 0.0}, {"grow_until": 0}):
         small.refuses(UsageError, "not 0", BimodalContrastive, **wrong)

@@ -5,10 +5,9 @@ import pytest
 from dragoman import DataError, Manifest, UsageError
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation.results import read
-from dragoman.shared.machine.workspace import Workspace
 from dragoman.st.comparing import CompareInputs
 from tests.shared.training.conftest import World
-from tests.small import refuses
+from tests.small import refuses, run
 
 
 @pytest.fixture
@@ -21,14 +20,9 @@ def phase(tmp_path, manifest, **options):
     return CompareInputs(**(given | {"one": "source", "other": "source"} | options))
 
 
-def workspace(tmp_path):
-    return Workspace(output=tmp_path / "run", device="cpu", phase="compare", recipe="test", workers=0)
-
-
 def test_each_row_finds_itself_in_the_same_input(world, tmp_path):
     world.system().save(tmp_path / "model")
-    place = workspace(tmp_path)
-    phase(tmp_path, world.manifest, mean=True).run(place)
+    place = run(phase(tmp_path, world.manifest, mean=True), tmp_path / "run", "compare")
     [row] = read(place.output / "results.jsonl")
     assert (row["metric"], row["value"], row["lines"], row["reads"]) == ("retrieval", 100.0, 48, ["source", "source"])
     assert row["signature"] == "vectors:mean of states|cosine"
@@ -41,19 +35,14 @@ def test_what_cannot_be_compared_is_refused(world, tmp_path):
     rows[1]["source_text"] = "1"
     uneven = Manifest.write(tmp_path / "en-de" / "uneven.arrow", rows).path
     said = "different numbers of states: compare their means"
-    refuses(DataError, said, phase(tmp_path, uneven).run, workspace(tmp_path))
-    refuses(UsageError, "can read source, not 'speech'", phase(tmp_path, uneven, one="speech").run, workspace(tmp_path))
+    refuses(DataError, said, run, phase(tmp_path, uneven), tmp_path / "run", "compare")
+    other = phase(tmp_path, uneven, one="speech")
+    refuses(UsageError, "can read source, not 'speech'", run, other, tmp_path / "run", "compare")
     refuses(UsageError, "pairs must be at least 2, not 1", phase, tmp_path, uneven, pairs=1)
+    phase(tmp_path, uneven, pairs=2)
 
 
 def test_without_tests_nothing_is_measured_and_that_is_said(world, tmp_path, caplog):
-    place = Workspace(tmp_path, phase="compare")
     with caplog.at_level("INFO", logger="dragoman"):
-        CompareInputs(model=str(tmp_path / "none"), manifests=[], budget=Budget(rows=2)).run(place)
+        run(CompareInputs(model=str(tmp_path / "none"), manifests=[], budget=Budget(rows=2)), tmp_path, "compare")
     assert "compare: no tests are given" in caplog.text and not (tmp_path / "results.jsonl").exists()
-
-
-def test_defaults_and_the_fewest_pairs(tmp_path):
-    plain = CompareInputs(model="m", manifests=[], budget=Budget(rows=1))
-    assert (plain.one, plain.other, plain.mean, plain.pairs) == ("speech", "source", False, 40)
-    assert phase(tmp_path, "x", pairs=2).pairs == 2

@@ -169,13 +169,14 @@ def test_a_read_source_is_the_forced_transcript(tokenizer, rows):
                 assert token == (tokenizer.eos if ends else int(scores.argmax()))
                 tokens.append(token)
         small.refuses(UsageError, "forced already", task.translate_batch, data, SEARCH, forced=[[]] * len(rows))
-    assert system.for_task(reads=["source"]).translate("abc", search=SEARCH) == found_text(system, "abc")
+    task = system.for_task(reads=["source"])
+    assert task.translate("abc", search=SEARCH) == task.hypotheses(["abc"], search=SEARCH)[0][0].texts["translation"]
 
 
 def test_transcripts_are_not_written_alone_and_both_texts_have_room(tokenizer):
     system = system_of(tokenizer)
-    with pytest.raises(UsageError, match="transcript and translation are written together, not 'transcript' alone"):
-        system.for_task(writes="transcript")
+    message = "transcript and translation are written together, not 'transcript' alone"
+    small.refuses(UsageError, message, system.for_task, writes="transcript")
     assert system.for_task(writes="translation") is system
     assert system.default_search().rules.arguments["maximum_length_extra"] == 1000
 
@@ -238,11 +239,6 @@ def test_sound_shorter_than_a_frame_is_one_state_as_with_silence_behind_it(token
     torch.testing.assert_close(found.values[0, :1], one.values[0], atol=1e-4, rtol=1e-4)
 
 
-def found_text(system, word):
-    [[hypothesis]] = system.for_task(reads=["source"]).hypotheses([word], search=SEARCH)
-    return hypothesis.texts["translation"]
-
-
 def test_the_folder_comes_back_with_both_texts_and_its_ctc_head(tokenizer, rows, tmp_path):
     system = system_of(tokenizer)
     system.save(tmp_path / "model")
@@ -263,14 +259,14 @@ def test_what_does_not_fit_is_refused(tokenizer):
     arguments = system.model.arguments
     wrong = CtcHead(tap=1, width=16, vocabulary=tokenizer.size, blank=tokenizer.blank)
     small.refuses(ValueError, "head 'ctc' whose tap is 'acoustic'", Costt, **arguments | {"heads": {"ctc": wrong}})
-    with pytest.raises(UsageError, match="the last of the joined texts is 'translation', not 'transcript'"):
-        CosttSystem(**system.arguments | {"output_name": "transcript"})
     small.refuses(ValueError, "learns by a head 'ctc'", Costt, **arguments | {"heads": {}})
-    inputs = {"source": TextField(column="source_text", tokenizer=Renamed(**tokenizer.arguments))}
-    with pytest.raises(UsageError, match="must be text of the output's tokenizer"):
-        CosttSystem(**system.arguments | {"inputs": system.inputs | inputs})
-    with pytest.raises(UsageError, match="is a JoinedText, not a TextField"):
-        CosttSystem(**system.arguments | {"output": system.output.fields["translation"]})
+    source = TextField(column="source_text", tokenizer=Renamed(**tokenizer.arguments))
+    for changed, message in (
+        ({"output_name": "transcript"}, "the last of the joined texts is 'translation', not 'transcript'"),
+        ({"inputs": system.inputs | {"source": source}}, "must be text of the output's tokenizer"),
+        ({"output": system.output.fields["translation"]}, "is a JoinedText, not a TextField"),
+    ):
+        small.refuses(UsageError, message, CosttSystem, **system.arguments | changed)
     message = "CrossEntropy reads the encoding of 'source', but the model has .* speech only"
     tasks = {"text": [CrossEntropy(source="source")]}
     small.refuses(UsageError, message, TaskObjective, system=system, tasks=tasks)

@@ -8,9 +8,7 @@ import soundfile
 import torch
 
 from dragoman import DataError, Manifest, UsageError
-from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.speech_field import SpeechField
-from dragoman.shared.batches.stream import Budget, Filter, Stream
 from dragoman.st.crop import Crop
 from tests.small import refuses
 
@@ -56,22 +54,6 @@ def test_lengths_are_those_of_the_slowest_speed(tmp_path: Path, recording: dict)
     manifest = Manifest.write(tmp_path / "m.arrow", rows)
     assert crop.lengths(manifest).tolist() == crop.lengths(rows).tolist() == [17778, 8889, -1]
     assert max(len(crop(recording, np.random.default_rng(seed))) for seed in range(9)) == 17778
-
-
-def test_a_stream_of_sound_alone(tmp_path: Path, recording: dict) -> None:
-    """Rows without text or languages; those below a second are left out."""
-    rows = [recording | {"id": str(number), "duration": duration} for number, duration in enumerate((1.5, 0.3, 1.2, 1))]
-    Manifest.write(tmp_path / "m.arrow", rows)
-    stream = Stream(
-        name="audio",
-        manifests=[str(tmp_path / "m.arrow")],
-        fields={"speech": Crop(field=SpeechField(), seconds=1.1)},
-        budget=Budget(seconds=10),
-        filter=Filter(minimum_seconds=1.0),
-    )
-    [batch] = Loader(streams=[stream], seed=1).epoch(0)
-    assert sorted(batch.ids) == ["0", "2", "3"]
-    assert sorted(batch["speech"].lengths.tolist()) == [16000, 17600, 17600]
 
 
 def test_refusals(recording: dict) -> None:

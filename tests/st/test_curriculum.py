@@ -10,7 +10,6 @@ from dragoman.shared.batch import Batch
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.nn.fbank import UtteranceNorm
 from dragoman.shared.nn.translator import EncoderModel
-from dragoman.shared.objectives import EncoderDecoderObjective
 from dragoman.shared.padded import Padded
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.training.initialise import Initialise
@@ -139,42 +138,11 @@ def test_divergences_against_numpy(part, place):
     assert [terms[name].weight for name in terms] == [part.weight, 0.0]
 
 
-def test_a_certain_right_answer_costs_nothing():
-    part, one = lexicon(), model()
-    rows = batch()
-    encoding = one.encode(rows, "speech")
-    encoding.extras["tap.3"] = encoding.extras["tap.3"].map(torch.ones_like)
-    with torch.no_grad():
-        part.projection.weight.zero_()
-        part.projection.weight[[9, 10]] = 10.0
-    lone = {name: value for name, value in rows.fields.items() if "translated" not in name}
-    lone["speech.translated"] = Padded.from_sequences([torch.tensor([[2, 9], [2, 10]])] * 2)
-    lone["speech.translated_shares"] = Padded.from_sequences([torch.tensor([0.5, 0.5])] * 2)
-    lone["speech.words"] = lone["speech.words"].map(lambda words: words.clamp(max=6400))
-    lone["speech.hidden"] = Padded(lone["speech.hidden"].values, torch.tensor([3, 3]))
-    terms = part.terms(one, Batch(lone), encoding)
-    assert terms["lexicon"].sum.item() == pytest.approx(0, abs=1e-5)
-    assert int(terms["lexicon_accuracy"].sum) == 2
-
-
-def test_rows_do_not_depend_on_each_other():
-    one = model()
-    for part in (masked_words(), lexicon()):
-        alone = []
-        for row in (0, 1):
-            rows = batch((row,))
-            alone.append(part.terms(one, rows, one.encode(rows, "speech"))[part.name].sum)
-        together = part.terms(one, batch(), one.encode(batch(), "speech"))[part.name].sum
-        torch.testing.assert_close(together, sum(alone), rtol=1e-4, atol=1e-4)
-
-
 def test_what_learns():
     """The masked words teach the layers up to theirs, the lexicon all of them."""
-    system = nn.Module()
-    system.model = model()
-    both = [masked_words(), lexicon()]
+    one, both = model(), [masked_words(), lexicon()]
     for parts, untouched in ((both[:1], {"1", "2"}), (both[1:], set()), (both, set())):
-        objective = EncoderDecoderObjective(system=system, parts=parts)
+        objective = small.objective(one, *parts)
         objective.zero_grad()
         objective(batch()).total().backward()
         layers = {
@@ -230,10 +198,8 @@ def test_nobody_is_asked_where_nothing_is_translated():
 
 
 def test_refusals():
-    with pytest.raises(UsageError, match="WordPrediction: field: 'source' is not one of 'said', 'translated'"):
-        masked_words(field="source")
+    message = "WordPrediction: field: 'source' is not one of 'said', 'translated'"
+    small.refuses(UsageError, message, masked_words, field="source")
     small.refuses(ValueError, r"layer 2 cannot be normalised: the encoder's taps are \[1, 3\]", model, normalised=2)
-    system = nn.Module()
-    system.model = model()
-    with pytest.raises(UsageError, match=r"lexicon reads the states of layer 2, but the model's taps are \[1, 3\]"):
-        EncoderDecoderObjective(system=system, parts=[lexicon(tap=2)])
+    message = r"lexicon reads the states of layer 2, but the model's taps are \[1, 3\]"
+    small.refuses(UsageError, message, small.objective, model(), lexicon(tap=2))

@@ -2,8 +2,6 @@
 
 import pytest
 import torch
-from torch import nn
-from torch.nn import functional as F
 
 from dragoman.shared.batch import Batch
 from dragoman.shared.errors import UsageError
@@ -52,11 +50,8 @@ def model(speech=None):
 
 
 def objective(**options):
-    system = nn.Module()
-    system.model = model(**options)
-    parts = [MaskedFrames()]
-    parts += [MaskedTokens(head=name, field=name, memory=name, prefix=f"{name}.") for name in ("source", "target")]
-    return FusedMasking(system=system, parts=parts)
+    parts = [MaskedTokens(head=name, field=name, memory=name, prefix=f"{name}.") for name in ("source", "target")]
+    return small.objective(model(**options), cls=FusedMasking, parts=[MaskedFrames(), *parts])
 
 
 def batch(*names):
@@ -84,28 +79,6 @@ def test_each_row_is_encoded_as_its_own_parts_joined_without_padding():
         states = fat.encoder(Padded(torch.cat(pieces)[None], torch.tensor([sum(map(len, pieces))])))[0].values[0]
         for name, expected in zip(ALL, states.split([len(piece) for piece in pieces]), strict=True):
             torch.testing.assert_close(found[name].rows()[number], expected, atol=1e-5, rtol=1e-4)
-
-
-def test_parts_that_do_not_see_each_other_have_the_states_that_they_have_alone(monkeypatch):
-    """Joined under a block mask, each part is encoded as if it were alone."""
-    fat, rows = model(), batch(*ALL)
-    alone = {name: fat.encode(rows, name).memories[name] for name in ALL}
-    joined = fat.encode(rows).memories
-    assert not torch.allclose(joined["source"].rows()[0], alone["source"].rows()[0], atol=1e-3)
-    ends = torch.stack([alone[name].lengths for name in ALL]).cumsum(0)  # (fields, B)
-    places = torch.arange(sum(alone[name].values.shape[1] for name in ALL))
-    part = (places >= ends[..., None]).sum(0)  # (B, L)
-    block = (part[:, :, None] == part[:, None, :])[:, None]  # (B, 1, L, L)
-    plain = F.scaled_dot_product_attention
-
-    def blocked(query, key, value, attn_mask=None, **options):
-        return plain(query, key, value, attn_mask=block, **options)
-
-    monkeypatch.setattr(F, "scaled_dot_product_attention", blocked)
-    apart = fat.encode(rows).memories
-    for name in ALL:
-        for one, other in zip(apart[name].rows(), alone[name].rows(), strict=True):
-            torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
 
 
 def test_only_masked_frames_count_and_all_of_them_if_asked():
@@ -227,18 +200,18 @@ def test_a_convolutional_front_end_masks_two_frames_for_each_of_its_own():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match="do not fit features of 8 bins"):
-        MaskedFilterbank(embedding=filterbank().embedding, masking=SpanMasking(width=9))
-    augmented = filterbank().embedding
-    augmented.augmentation = torch.nn.Identity()
-    with pytest.raises(UsageError, match="set spec_augment and waveform_augmentation to null"):
-        MaskedFilterbank(embedding=augmented, masking=SpanMasking(width=8))
+    bank = filterbank().embedding
+    wide = SpanMasking(width=9)
+    refuses(ValueError, "do not fit features of 8 bins", MaskedFilterbank, embedding=bank, masking=wide)
+    bank.augmentation = torch.nn.Identity()
+    message = "set spec_augment and waveform_augmentation to null"
+    refuses(UsageError, message, MaskedFilterbank, embedding=bank, masking=SpanMasking(width=8))
     refuses(ValueError, "Deconvolution: strides: item 0: 4 is not one of 1, 2", Deconvolution, width=4, strides=[4])
     small.refuses(ValueError, "multiple of 4", Deconvolution, width=4, bins=9)
     small.refuses(UsageError, "has no head 'other', only speech", MaskedFrames(head="other").check, model())
     other = model()
     other.heads["speech"] = Deconvolution(width=WIDTH, bins=2 * BINS)
     small.refuses(UsageError, "makes features of 16 bins, but those of the speech have 8", MaskedFrames().check, other)
-    with pytest.raises(UsageError, match="stream 'more' has no field"):
-        objective().counts(Batch({"other": batch("speech")["speech"]}, {}, [], "more"))
+    strange = Batch({"other": batch("speech")["speech"]}, {}, [], "more")
+    refuses(UsageError, "stream 'more' has no field", objective().counts, strange)
     small.refuses(UsageError, "none of the fields", model().encode, Batch({}, {}, ["a"], "more"))

@@ -118,6 +118,5 @@ def test_what_cannot_be_probed_is_refused(system, tmp_path):
     refuses(DataError, "one/train.arrow: speaker is the same in all 8 rows", probe(tmp_path, same, same).run, place)
     refuses(DataError, "two/train.arrow: row '2' has no speaker", probe(tmp_path, none, same).run, place)
     refuses(DataError, "there is no column 'intent'", probe(tmp_path, same, same, label="intent").run, place)
-    refuses(
-        UsageError, "reads source, not 'speech'", probe(tmp_path, none, same, label="id", reads="speech").run, place
-    )
+    speech = probe(tmp_path, none, same, label="id", reads="speech")
+    refuses(UsageError, "reads source, not 'speech'", speech.run, place)

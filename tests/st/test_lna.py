@@ -10,6 +10,7 @@ from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.nn.heads import TiedProjection
 from dragoman.shared.nn.translator import EncoderModel, Translator
 from dragoman.shared.nn.waveform import ConvolutionalPositions, WaveformConvolutions, WaveformEmbedding
+from dragoman.shared.objectives import CrossEntropy
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.pretrained import speech_front_end
 from dragoman.st.lna import LnaTuning, SpeechBesideText, beside
@@ -37,6 +38,11 @@ def batch() -> Batch:
     return small.batch(speech=[torch.randn(3000), torch.randn(1800)], source=[[4, 5], [6]])
 
 
+def trained_model():
+    """Return the model in a system in an objective, as the optimiser sees it."""
+    return small.objective(model(), CrossEntropy())
+
+
 def test_speech_goes_past_the_text_encoder_and_text_through_it():
     joined, given = model().eval(), batch()
     memory = joined.encode(given).memories["source"]
@@ -53,22 +59,10 @@ def test_speech_goes_past_the_text_encoder_and_text_through_it():
     assert torch.equal(joined.encode(Batch({"source": given["source"]})).memories["source"].values, expected.values)
 
 
-class Trained(nn.Module):
-    """An objective with its system, as the optimiser sees it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.system = nn.Module()
-        self.system.model = model()
-
-
-NORMS_OF_DECODER = {"self_attention_norm", "memory_attention_norm", "feedforward_norm"}
-
-
 @pytest.mark.parametrize("encoder", [True, False])
 @pytest.mark.parametrize(("decoder", "self_attention"), [(True, False), (True, True), (False, False)])
 def test_what_learns_is_the_declared_set(encoder, decoder, self_attention):
-    trained = Trained()
+    trained = trained_model()
     LnaTuning(encoder=encoder, decoder=decoder, self_attention=self_attention).apply(trained)
     speech = "embeddings.speech."
     for name, parameter in trained.system.model.named_parameters():
@@ -92,7 +86,7 @@ def test_what_learns_is_the_declared_set(encoder, decoder, self_attention):
 
 @pytest.mark.parametrize("decoder", [True, False])
 def test_vectors_that_the_text_encoder_shares_learn_below_an_unrestricted_decoder(decoder):
-    trained = Trained()
+    trained = trained_model()
     joined = trained.system.model
     vectors = joined.embeddings["source"].tokens
     joined.target_embedding = small.embedding(20, 8, None, shared_with=joined.embeddings["source"])
@@ -112,8 +106,8 @@ def test_the_adaptor_has_twice_the_width_and_three_kernels_by_default():
 
 
 def test_refuses_what_is_no_translator_and_no_encoder_of_waveforms():
-    with pytest.raises(UsageError, match="text: EncoderModel is no text translator"):
-        beside(speech=speech_system(), text=speech_system())
+    message = "text: EncoderModel is no text translator"
+    small.refuses(UsageError, message, beside, speech=speech_system(), text=speech_system())
     writer = EncoderSystem(model=nn.Linear(1, 1), inputs={"speech": SpeechField()})
-    with pytest.raises(UsageError, match="Linear has no encoder that others could read"):
-        speech_front_end(speech=writer, width=8, kernels=[3])
+    message = "Linear has no encoder that others could read"
+    small.refuses(UsageError, message, speech_front_end, speech=writer, width=8, kernels=[3])

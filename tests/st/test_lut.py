@@ -2,9 +2,7 @@
 
 import pytest
 import torch
-from torch import nn
 
-from dragoman.shared.batch import Batch
 from dragoman.shared.errors import UsageError
 from dragoman.shared.generator import Encoding
 from dragoman.shared.objectives.teacher import Teacher
@@ -48,19 +46,11 @@ def heard():
 
 def test_the_distance_against_torch(folder, tokenizer):
     distance, states = part(folder, tokenizer), heard()
-    own = distance.attention
-    theirs = nn.MultiheadAttention(KNOWN, HEADS, kdim=WIDTH, vdim=WIDTH, batch_first=True)
-    of_keys, of_values = own.keys_values.weight.split(KNOWN)
-    names = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
-    for name, value in zip(names, (own.queries.weight, of_keys, of_values), strict=True):
-        setattr(theirs, name, nn.Parameter(value.detach()))
-    theirs.in_proj_bias = nn.Parameter(torch.cat([own.queries.bias, own.keys_values.bias]).detach())
-    theirs.out_proj.weight, theirs.out_proj.bias = own.output.weight, own.output.bias
+    theirs = small.torch_attention(distance.attention)
     model = EncoderSystem.load(folder).model
     total = 0.0
     for number, row in enumerate(TOKENS):  # each alone, without padding
-        one = Batch({"source": Padded.from_sequences([torch.tensor(row)])})
-        wanted = model.encode(one).memories["source"].values
+        wanted = model.encode(small.batch(source=[row])).memories["source"].values
         speech = states.values[number : number + 1, : int(states.lengths[number])]
         found = theirs(wanted, speech, speech)[0]
         total += ((found - wanted) ** 2).mean(-1).sum().item()
@@ -82,8 +72,8 @@ def test_what_learns(folder, tokenizer):
 
 def test_another_width_is_refused(folder, tokenizer):
     wrong = part(folder, tokenizer, teacher_width=16)
-    with pytest.raises(UsageError, match="teacher_width is 16, but the states of .* have 12 dimensions"):
-        wrong.terms(None, batch(), Encoding({"source": heard()}))
+    message = "teacher_width is 16, but the states of .* have 12 dimensions"
+    small.refuses(UsageError, message, wrong.terms, None, batch(), Encoding({"source": heard()}))
 
 
 def test_a_part_has_its_defaults(folder, tokenizer):

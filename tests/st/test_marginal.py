@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from dragoman.shared.batch import Batch
 from dragoman.shared.padded import Padded
 from dragoman.shared.search import Rules
 from dragoman.st.marginal import MarginalGenerator
@@ -24,7 +23,7 @@ def model():
 
 
 def batch_of(versions):
-    return Batch({"source": Padded.from_sequences([torch.tensor(ids) for ids in versions])})
+    return small.batch(source=versions)
 
 
 def marginal(model):

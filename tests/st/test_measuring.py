@@ -10,11 +10,10 @@ from torchaudio.compliance import kaldi
 
 from dragoman import DataError, Manifest, UsageError
 from dragoman.shared.batches.stream import Budget
-from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.fbank import Fbank, GlobalNorm
 from dragoman.shared.training.initialise import FeatureStatistics
 from dragoman.st.measuring import MeasureFeatures
-from tests.small import refusal, refuses
+from tests.small import refusal, refuses, run
 
 
 @pytest.fixture
@@ -28,11 +27,8 @@ def manifest(tmp_path, write_sound):
 
 
 def measured(tmp_path, manifest, **options):
-    place = Workspace(output=tmp_path / "run", device="cpu", phase="features", recipe="test", workers=0)
-    MeasureFeatures(manifests=[str(manifest)], frontend=Fbank(bins=20), budget=Budget(seconds=1.2), **options).run(
-        place
-    )
-    return place.folder / "features.safetensors"
+    given = {"manifests": [str(manifest)], "frontend": Fbank(bins=20), "budget": Budget(seconds=1.2)}
+    return run(MeasureFeatures(**given | options), tmp_path / "run", "features").folder / "features.safetensors"
 
 
 @pytest.mark.parametrize("limit", [0, 2])

@@ -7,12 +7,12 @@ import torch
 from matplotlib.figure import Figure
 from torch.nn import functional as F
 
-from dragoman import DataError, Manifest, System, UsageError
-from dragoman.shared.batches.fields import TextField
+from dragoman import DataError, Manifest, UsageError
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.st.modalities import input_vectors, plot_pairs
+from tests import small
 from tests.shared.training.conftest import World, small_model
 from tests.small import refuses
 
@@ -25,12 +25,8 @@ def world(tmp_path_factory):
 def test_vectors_of_rows(world, tmp_path):
     torch.manual_seed(0)
     model = small_model(world.tokenizer)
-    fields = {"source": TextField(column="source_text", tokenizer=world.tokenizer)}
-    output = TextField(column="target_text", tokenizer=world.tokenizer)
-    system = System(model=model, inputs=fields, output=output, source_languages=["en"], target_languages=["de"])
-    common = {"source_language": "en", "target_language": "de", "target_text": "1"}
-    texts = ["123", "456", "789", "12", "3"]
-    rows = [common | {"id": str(number), "source_text": text} for number, text in enumerate(texts)]
+    system = small.system(world.tokenizer, model)
+    rows = [small.row(number, text, "1") for number, text in enumerate(["123", "456", "789", "12", "3"])]
     manifest = Manifest.open(Manifest.write(tmp_path / "a.arrow", rows).path)
     place = Workspace(output=tmp_path, device="cpu", phase="p", workers=0)
     given = {"budget": Budget(rows=2), "workspace": place}
@@ -38,15 +34,15 @@ def test_vectors_of_rows(world, tmp_path):
     apart = input_vectors(system, manifest.select(range(3)), "source", mean=False, **given)
     system.eval()
     for row in range(5):
-        batch = collate([manifest[row]], fields, None)
+        batch = collate([manifest[row]], system.inputs, None)
         states = model.encode(batch).memories["source"].values[0].detach()
         torch.testing.assert_close(means[row], F.normalize(states.mean(0), dim=0))
         if row < 3:
             joined = torch.cat([F.normalize(state, dim=0) for state in states]) / math.sqrt(len(states))
             torch.testing.assert_close(apart[row], joined)
     torch.testing.assert_close(apart.norm(dim=1), torch.ones(3))
-    with pytest.raises(DataError, match="different numbers of states: compare their means"):
-        input_vectors(system, manifest, "source", mean=False, **given)
+    message = "different numbers of states: compare their means"
+    refuses(DataError, message, input_vectors, system, manifest, "source", mean=False, **given)
     refuses(UsageError, "can read source, not 'speech'", input_vectors, system, manifest, "speech", mean=True, **given)
 
 

@@ -7,7 +7,7 @@ from dragoman.shared.described import build, describe
 from dragoman.shared.nn.layer import Layer
 from dragoman.shared.padded import Padded
 from dragoman.st.slots import MemoryLayer, SlotEncoder
-from tests.small import refuses
+from tests.small import refuses, torch_attention
 
 WIDTH = 8
 
@@ -31,13 +31,7 @@ def test_a_layer_is_self_attention_over_states_and_slots_in_which_slots_are_not_
     layer, h, m = memory_layer(), states(5, 2), torch.randn(2, 3, WIDTH)
     for parameter in layer.parameters():
         nn.init.normal_(parameter, std=0.5)
-    theirs = nn.MultiheadAttention(WIDTH, 2, batch_first=True)
-    with torch.no_grad():
-        attention = layer.attention
-        theirs.in_proj_weight.copy_(torch.cat([attention.queries.weight, attention.keys_values.weight]))
-        theirs.in_proj_bias.copy_(torch.cat([attention.queries.bias, attention.keys_values.bias]))
-        theirs.out_proj.weight.copy_(attention.output.weight)
-        theirs.out_proj.bias.copy_(attention.output.bias)
+    theirs = torch_attention(layer.attention)
     joined = layer.attention_norm(torch.cat([h.values, m], dim=1))
     hidden = torch.cat([~h.mask, torch.ones(2, 3, dtype=torch.bool)], dim=1)
     read = theirs(joined, joined, joined, key_padding_mask=hidden)[0][:, 5:]

@@ -36,15 +36,11 @@ def row(tmp_path_factory):
         sound[round((0.5 + start) * 16000)] = 0.9
     path = tmp_path_factory.mktemp("s") / "clicks.wav"
     soundfile.write(path, sound, 16000)
-    words = [
-        {"text": text, "start": start, "end": end}
-        for text, start, end in zip(TEXTS, STARTS, [*STARTS[1:], 3.0], strict=True)
-    ]
-    return {
-        "id": "1", "audio": str(path), "start": 0.5, "duration": 3.0, "source_text": " ".join(TEXTS),
-        "source_language": "en", "target_text": "Anna sieht einen Baum", "target_language": "de",
-        "words": words, "word_translations": ["Anna", "", "", "Baum"],
-    }  # fmt: skip
+    spans = zip(TEXTS, STARTS, [*STARTS[1:], 3.0], strict=True)
+    words = [{"text": text, "start": start, "end": end} for text, start, end in spans]
+    sound = {"audio": str(path), "start": 0.5, "duration": 3.0}
+    more = sound | {"words": words, "word_translations": ["Anna", "", "", "Baum"]}
+    return small.row(1, " ".join(TEXTS), "Anna sieht einen Baum", **more)
 
 
 def field(tokenizer, speeds=(1.0,), **changes):

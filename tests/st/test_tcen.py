@@ -18,7 +18,6 @@ from dragoman.shared import described
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.batches.speech_field import SpeechField
-from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.heads import CtcHead, OutputProjection, TiedProjection
 from dragoman.shared.nn.recurrent import LstmEncoder, RecurrentDecoder
 from dragoman.shared.objectives import CrossEntropy, TaskObjective
@@ -136,15 +135,13 @@ def test_impossible_numbers_of_states_are_refused(tokenizer, fewest, most, said)
 
 
 def parts(tokenizer, *, tied=True, **more):
-    source = TextEmbedding(vocabulary=tokenizer.size, width=WIDTH, padding=tokenizer.pad, dropout=0.0)
-    target = TextEmbedding(vocabulary=tokenizer.size, width=WIDTH, padding=tokenizer.pad, dropout=0.0)
+    source, target = (small.embedding(tokenizer, WIDTH, None) for _ in range(2))
     scores = TiedProjection(embedding=source, bias=True)
     if not tied:
         scores = OutputProjection(width=WIDTH, vocabulary=tokenizer.size, bias=True)
     speech = small.speech_embedding(WIDTH, positions=None)
-    head = CtcHead(
-        tap="acoustic", width=WIDTH, vocabulary=tokenizer.size, blank=tokenizer.blank, projection=scores
-    )  # fmt: skip
+    symbols = {"vocabulary": tokenizer.size, "blank": tokenizer.blank}
+    head = CtcHead(tap="acoustic", width=WIDTH, projection=scores, **symbols)
     return {
         "embeddings": {"speech": speech, "source": source},
         "acoustic": LstmEncoder(inputs=WIDTH, width=WIDTH, layers=2, bidirectional=True),
@@ -283,39 +280,18 @@ def test_labels_are_scored_by_the_vectors_of_the_source_and_nothing_above_is_com
     data, model = batch(system, rows, "speech", "transcript"), system.model
     states = model.tap(model.heard(data), "acoustic")
     scores = states.values @ model.embeddings["source"].weight.T + model.heads["ctc"].projection.bias
-    expected = sum(
-        F.ctc_loss(
-            scores[number, :length].log_softmax(-1)[:, None],
-            torch.tensor([tokenizer.encode(row["source_text"])]),
-            length[None],
-            torch.tensor([len(tokenizer.encode(row["source_text"]))]),
-            tokenizer.blank,
-            reduction="sum",
-        )
-        for number, (row, length) in enumerate(zip(rows, states.lengths, strict=True))
-    )
+    texts = [torch.tensor(tokenizer.encode(row["source_text"])) for row in rows]
+    lengths = states.lengths, torch.tensor([len(text) for text in texts])
+    log_p = scores.log_softmax(-1).transpose(0, 1)
+    expected = F.ctc_loss(log_p, torch.cat(texts), *lengths, tokenizer.blank, reduction="sum")
     model.encoder = model.decoder = None
     part = AcousticCtc(weight=0.7, prefix="asr.")
     terms = part.evaluate(model, data, lambda field: pytest.fail("both encoders are asked"))
     term = terms["asr.ctc"]
     torch.testing.assert_close(term.sum, expected)
-    assert int(term.count) == sum(len(tokenizer.encode(row["source_text"])) for row in rows) and term.weight == 0.7
+    assert int(term.count) == sum(map(len, texts)) and term.weight == 0.7
     counts = {name: int(count) for name, count in part.counts(data).items()}
     assert counts == {name: int(term.count) for name, term in terms.items()}
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("field", ["speech", "source"])
-def test_writing_step_by_step_is_decoding_at_once(tokenizer, rows, field):
-    system = system_of(tokenizer)
-    model, data = system.model, batch(system, rows, field, "target")
-    encoding, target = model.encode(data), data["target"]
-    expected = model.log_probabilities(target, encoding)
-    state = model.start(encoding, None)
-    for position in range(target.values.shape[1]):
-        logits, state = model.step(target.values[:, position], state)
-        real = position < target.lengths
-        torch.testing.assert_close(logits.log_softmax(-1)[real], expected[real, position])
 
 
 @torch.no_grad()
@@ -373,14 +349,15 @@ def test_parts_that_do_not_fit_are_refused(tokenizer):
     refused("reads width 8, the speech encoder's states have 6 and the source's vectors 8", acoustic=narrow)
     refused("reads width 6, the speech encoder's states have 8 and the source's vectors 8", encoder=wide)
     refused("states of width 8 cannot be compared with an encoder's of 6", encoder=narrow)
-    with pytest.raises(ValueError, match=r"a projection of \(\d+, 8\) makes no logits of 5 symbols from width 8"):
-        CtcHead(tap="acoustic", width=WIDTH, vocabulary=5, blank=4, projection=TiedProjection(embedding=source))
+    head = {"tap": "acoustic", "width": WIDTH, "vocabulary": 5, "blank": 4}
+    message = r"a projection of \(\d+, 8\) makes no logits of 5 symbols from width 8"
+    small.refuses(ValueError, message, CtcHead, projection=TiedProjection(embedding=source), **head)
 
 
 def test_labels_of_another_tokenizer_are_refused_where_one_matrix_scores_them(tokenizer):
     other = Renamed(model=tokenizer.arguments["model"], tags=["de", "en"])
-    with pytest.raises(UsageError, match="scores the pieces of 'source', but its labels have another tokenizer"):
-        objective_of(system_of(tokenizer, labels=other))
+    message = "scores the pieces of 'source', but its labels have another tokenizer"
+    small.refuses(UsageError, message, objective_of, system_of(tokenizer, labels=other))
     objective_of(system_of(tokenizer, labels=other, tied=False))
     system = system_of(tokenizer)
     system.model = nn.Identity()

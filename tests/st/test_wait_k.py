@@ -100,12 +100,10 @@ def test_with_all_heard_before_it_is_an_ordinary_translator():
     plain.load_state_dict(waiting.state_dict())
     batch, search = Batch({"source": tokens(7, 4)}), BeamSearch(beam=3, rules=Rules(maximum_length_extra=9))
     given = {"prefix": Padded.from_sequences([torch.tensor([1])] * 2), "end": 19, "padding": 0}
-    found, wanted = (model_search(model, batch, search, given) for model in (waiting, plain))
-    assert found == wanted
-
-
-def model_search(model, batch, search, given):
-    return [[hypothesis.tokens for hypothesis in one] for one in search.search(model, batch, **given)]
+    found, wanted = (search.search(model, batch, **given) for model in (waiting, plain))
+    assert [[hypothesis.tokens for hypothesis in one] for one in found] == [
+        [hypothesis.tokens for hypothesis in one] for one in wanted
+    ]
 
 
 def test_k_is_drawn_in_training_only():
@@ -117,8 +115,8 @@ def test_k_is_drawn_in_training_only():
 
 def test_what_cannot_wait_is_refused():
     conformer = ConformerLayer(width=WIDTH, heads=2, feedforward=12, kernel=3)
-    with pytest.raises(UsageError, match="a ConformerLayer may see what has not been heard"):
-        ChunkedEncoder(layer=conformer, layers=1, chunk=2)
+    message = "a ConformerLayer may see what has not been heard"
+    refuses(UsageError, message, ChunkedEncoder, layer=conformer, layers=1, chunk=2)
     for wrong, said in (({"chunk": 0}, "chunk must .* not 0"), ({"chunk": 1, "left": -1}, "left must .* not -1")):
         small.refuses(UsageError, said, ChunkedEncoder, layer=layer(), layers=1, **wrong)
     for wrong in ({"k": 0}, {"k": 1, "ratio": 0}, {"k": 1, "drawn": [0, 2]}):

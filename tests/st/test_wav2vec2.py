@@ -207,6 +207,6 @@ def test_refuses_arguments(arguments, message):
 
 
 def test_refuses_models_without_quantiser_or_masking():
-    with pytest.raises(UsageError, match="no head 'contrastive'.*only none: begin with a checkpoint of pre-training"):
-        ContrastivePretraining(system=system(heads=False))
+    message = "no head 'contrastive'.*only none: begin with a checkpoint of pre-training"
+    refuses(UsageError, message, ContrastivePretraining, system=system(heads=False))
     refuses(UsageError, "masks no frames", ContrastivePretraining, system=system(probability=0.0))

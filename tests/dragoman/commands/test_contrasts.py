@@ -8,31 +8,6 @@ from dragoman import DataError
 from dragoman.commands.contrasts import Contrast, preferences, read_contrasts
 from tests.small import refusal
 
-LINGEVAL = [
-    {
-        "source": "The market falls.",
-        "reference": "Die Börse stürzt.",
-        "origin": "newstest2009.1",
-        "errors": [
-            {"type": "np_agreement", "contrastive": "Der Börse stürzt.", "distance": 1, "frequency": 20},
-            {"type": "polarity", "contrastive": "Die Börse stürzt nicht."},
-        ],
-    },
-    {"source": "a", "reference": "b", "errors": [{"type": "np_agreement", "contrastive": "c"}]},
-]
-CONTRAPRO = [
-    {
-        "src segment": "It continues.",
-        "ref segment": "Sie geht weiter.",
-        "src pronoun": "It",
-        "ref pronoun": "sie",
-        "ante distance": 1,
-        "errors": [
-            {"contrastive": "Er geht weiter.", "replacement": "er", "type": "pronominal coreference"},
-            {"contrastive": "Es geht weiter.", "replacement": "es", "type": "pronominal coreference"},
-        ],
-    }
-]
 HEADER = "id\tsource\treference\tcontrastive\tphenomenon\n"
 ROWS = ["x\tbank\tUfer\tBank\thomograph", "x\tbank\tUfer\tBanken\tnumber", "", "y\ta nurse\tPfleger\tPflegerin\tgender"]
 TABLE = HEADER + "".join(f"{row}\n" for row in ROWS)
@@ -45,17 +20,22 @@ def written(folder, content, name="set.json"):
 
 
 def test_lingeval97s_rows(tmp_path):
-    first, second = read_contrasts(written(tmp_path, LINGEVAL))
     wrong = (("Der Börse stürzt.", "np_agreement"), ("Die Börse stürzt nicht.", "polarity"))
+    errors = [{"type": kind, "contrastive": text, "distance": 1} for text, kind in wrong]
+    row = {"source": "The market falls.", "reference": "Die Börse stürzt.", "origin": "newstest2009.1"}
+    other = {"source": "a", "reference": "b", "errors": [{"type": "np_agreement", "contrastive": "c"}]}
+    first, second = read_contrasts(written(tmp_path, [row | {"errors": errors}, other]))
     assert first == Contrast("1", "The market falls.", "Die Börse stürzt.", wrong, "np_agreement+polarity")
     assert second == Contrast("2", "a", "b", (("c", "np_agreement"),), "np_agreement")
 
 
 def test_contrapros_rows_are_of_their_pronouns(tmp_path):
-    kind = "pronominal coreference"
-    wrong = (("Er geht weiter.", kind), ("Es geht weiter.", kind))
+    wrong = tuple((f"{word} geht weiter.", "pronominal coreference") for word in ("Er", "Es"))
+    errors = [{"contrastive": text, "replacement": text[:2].lower(), "type": kind} for text, kind in wrong]
+    row = {"src segment": "It continues.", "ref segment": "Sie geht weiter.", "ante distance": 1, "errors": errors}
+    row |= {"src pronoun": "It", "ref pronoun": "sie"}
     expected = Contrast("1", "It continues.", "Sie geht weiter.", wrong, "it:sie")
-    assert read_contrasts(written(tmp_path, CONTRAPRO)) == [expected]
+    assert read_contrasts(written(tmp_path, [row])) == [expected]
 
 
 def test_rows_of_a_table(tmp_path):

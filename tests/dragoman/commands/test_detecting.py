@@ -23,17 +23,10 @@ def test_lines_have_their_languages(capsys):
 
 
 def test_an_unknown_language_is_said_and_not_guessed(capsys):
-    known = Detection(["en", "fr"])
-    refuses(
-        DataError,
-        r"line 8: the language is unknown \(fi is likely by 1\.00, which is not among en, fr\): 'Juna",
-        known.languages,
-        [ENGLISH, FINNISH],
-        7,
-    )
-    refuses(
-        DataError, r"line 1: the language is unknown \(.* is likely by 0\..* and 0.9 is asked", known.languages, ["Ok"]
-    )
+    told = Detection(["en", "fr"]).languages
+    message = r"line 8: the language is unknown \(fi is likely by 1\.00, which is not among en, fr\): 'Juna"
+    refuses(DataError, message, told, [ENGLISH, FINNISH], 7)
+    refuses(DataError, r"line 1: the language is unknown \(.* is likely by 0\..* and 0.9 is asked", told, ["Ok"])
     taken = Detection(["en", "fr"], "fr")
     assert taken.languages([ENGLISH, FINNISH, "Ok", ENGLISH], 7) == ["en", "fr", "fr", "en"]
     assert "2 lines in an unknown language, taken for fr: 8, 9" in capsys.readouterr().err
@@ -47,10 +40,8 @@ def test_what_is_asked_for():
 
 
 def test_texts_keep_their_order():
-    def told(code, texts):
-        return [f"{code} {text}" for text in texts]
-
-    assert by_language(["a", "b", "c"], ["x", "y", "x"], told) == ["x a", "y b", "x c"]
+    told = by_language(["a", "b", "c"], ["x", "y", "x"], lambda code, texts: [f"{code} {text}" for text in texts])
+    assert told == ["x a", "y b", "x c"]
 
 
 @pytest.fixture
@@ -107,9 +98,7 @@ def test_segments_of_sound_have_their_languages(dragoman, tmp_path, write_sound)
     write_sound(tmp_path / "a.wav")
     asked = ["translate", tmp_path / "model", tmp_path / "a.wav", "--maximum-length-extra", 9, "--keep-silence"]
     for form in (["--format", "tsv"], ["--format", "json"], []):
-        found, named = (
-            [dragoman(*asked, *form, "--from", code)[:2] for code in codes] for codes in (["auto"], ["en", "fr"])
-        )
-        assert found[0][0] == 0 and found[0] in named
+        found, *named = (dragoman(*asked, *form, "--from", code)[:2] for code in ("auto", "en", "fr"))
+        assert found[0] == 0 and found in named
     code, _, messages = dragoman(*asked, "--from", "auto:fi")
     assert code == 2 and "source language 'fi' is unknown" in messages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import product
 
 import pytest
 import sacrebleu
@@ -17,7 +18,7 @@ from dragoman.shared.evaluation.scores import score
 from tests.small import refuses
 
 REFERENCES = [
-    f"The {a} train to {b} leaves at {h}:30." for a in ("fast", "slow") for b in ("Bern", "Ulm") for h in "789"
+    f"The {a} train to {b} leaves at {h}:30." for a, b, h in product(("fast", "slow"), ("Bern", "Ulm"), "789")
 ]
 SOURCES = [f"source {n}" for n in range(12)]
 BAD = [line.replace("leaves at", "goes on") for line in REFERENCES]

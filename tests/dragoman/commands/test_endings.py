@@ -37,8 +37,7 @@ def test_other_errors_are_not_taken_for_too_little_memory(dragoman, monkeypatch)
 
 def test_without_torch_its_errors_are_not_asked_for():
     code = "import sys\nfrom dragoman.cli import main as cli\ndef fail(): raise RecursionError('deep')\n"
-    code += "cli.app = fail\n"
-    code += "try: cli.main()\nexcept RecursionError: print('torch' in sys.modules)"
+    code += "cli.app = fail\ntry: cli.main()\nexcept RecursionError: print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout == "False\n", result.stderr
 

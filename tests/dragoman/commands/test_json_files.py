@@ -49,9 +49,9 @@ def test_values_are_translated_and_the_rest_stays(tmp_path, value, indent, ascii
 def test_numbers_order_and_spaces_stay_to_the_byte(tmp_path):
     text = '{"z" : "one",\r\n\t"a":[1.50,1E5, 12345678901234567890 ,"two"  ], "e":{} , "z":"a\\/b" ,"u":"\\u00fc"}'
     made = translated(written(tmp_path / "a.json", text), lambda one: one + "!")
-    assert made == text.replace('"one"', '"one!"').replace('"two"', '"two!"').replace("a\\/b", "a/b!").replace(
-        "\\u00fc", "\\u00fc!"
-    )
+    for one, other in (('"one"', '"one!"'), ('"two"', '"two!"'), ("a\\/b", "a/b!"), ("\\u00fc", "\\u00fc!")):
+        text = text.replace(one, other)
+    assert made == text
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,6 @@ def test_what_is_shown_to_the_model(tmp_path, text, expected, asked):
     assert (json.loads(made), seen) == ([expected], asked)
 
 
-def test_a_pair_of_tags_is_not_turned_round(tmp_path):
-    file = written(tmp_path / "a.json", json.dumps(["the <b>red</b> house"]))
-    made = translated(file, lambda one: "das </b>rote<b> Haus" if "<" in one else one.upper())
-    assert json.loads(made) == ["THE <b>RED</b> HOUSE"] and file.remarks
-
-
 def test_remarks_name_paths(tmp_path):
     value = {"menu": {"two words": ["a", "use {x} now"]}, "n": "{n, plural, one {# file} other {# files}}"}
     file = written(tmp_path / "a.json", json.dumps(value))
@@ -109,6 +103,9 @@ def test_remarks_name_paths(tmp_path):
         'placeholders were lost, so translated in parts around them: menu["two words"][1]',
         "the cases of a plural or select are not translated: n",
     ]
+    file = written(tmp_path / "a.json", json.dumps(["the <b>red</b> house"]))  # a pair of tags that is turned round
+    made = translated(file, lambda one: "das </b>rote<b> Haus" if "<" in one else one.upper())
+    assert json.loads(made) == ["THE <b>RED</b> HOUSE"] and file.remarks
 
 
 @pytest.mark.parametrize(

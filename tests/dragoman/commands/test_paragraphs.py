@@ -1,7 +1,6 @@
 """Paragraphs in sentences and back; ``dragoman translate --split``. The oracles are the texts and hand values."""
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -10,9 +9,8 @@ from hypothesis import strategies as st
 pytest.importorskip("sentencex")
 
 from dragoman.commands.paragraphs import Paragraph, sentence_parts
-from tests.small import examples
+from tests.small import GOLDEN, examples
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 SIGNS = st.text("ab A.?!\t \n\u00a0\u3000\u2028。！\"'”)é🙂", max_size=40)
 
 
@@ -44,11 +42,8 @@ def test_sentences_and_their_gaps():
         ("ko", ["안녕.", "그래."], "안녕.  그래."),
     ],
 )
-def test_a_target_without_spaces_gets_none(language, translations, expected):
+def test_a_target_without_spaces_gets_none_and_one_of_a_source_without_gets_one(language, translations, expected):
     assert Paragraph.divided("Hello.  Bye.", "en").joined(translations, language) == expected
-
-
-def test_a_source_without_spaces_gets_one():
     assert Paragraph.divided("你好。再见。", "zh").joined(["Hello.", "Bye."], "en") == "Hello. Bye."
 
 

@@ -44,13 +44,11 @@ def test_a_reference_is_preferred_if_it_is_more_probable(dragoman, pairs, tmp_pa
         best, *others = (score(system, row["source"], text)[number] for text in texts)
         right += [best > other for other in others]
         listed += texts
-    code, output, messages = dragoman(
-        "rescore", GOLDEN, path, "--device", "cpu", "--out", tmp_path / "out.tsv", *options
-    )
+    options = ["--device", "cpu", "--out", tmp_path / "out.tsv", *options]
+    code, output, messages = dragoman("rescore", GOLDEN, path, *options)
     assert code == 0, messages
-    assert output.splitlines()[0].split("\t")[1:] == [
-        "preferred", f"{100 * sum(right) / 6:.2f}", "6 lines", "preferred|pairs:all"
-    ]  # fmt: skip
+    preferred = ["preferred", f"{100 * sum(right) / 6:.2f}", "6 lines", "preferred|pairs:all"]
+    assert output.splitlines()[0].split("\t")[1:] == preferred
     table = [line.split("\t") for line in (tmp_path / "out.tsv").read_text(encoding="utf-8").splitlines()]
     assert [row[4] for row in table[1:]] == listed and table[1][0] == "1/0" and table[-1][0] == "3/2"
 

@@ -17,6 +17,12 @@ from tests.dragoman.commands.pretending import LINES, RECIPE
 from tests.small import refuses
 
 
+def comparisons(folder, metric=None):
+    """Return the rows of a table that compare two recipes."""
+    rows = [row for row in read(folder / "results.jsonl") if row.get("kind") == "comparison"]
+    return [row for row in rows if metric in (None, row["metric"])]
+
+
 @pytest.fixture
 def recipes(tmp_path, monkeypatch):
     """Two recipes, the first better than the second; they are run in this process."""
@@ -98,7 +104,7 @@ def test_means_over_directions_are_compared_and_kept(recipes, tmp_path, capsys):
     place = out.splitlines().index("A against B on test, mean of 5 directions")
     shown = {line.split()[0]: line.split() for line in out.splitlines()[place + 2 : place + 4]}
     found = read(tmp_path / "table" / "results.jsonl")
-    [of_one] = [r for r in found if (r.get("kind"), r["metric"], r["split"]) == ("comparison", "wer", "de-en/test")]
+    [of_one] = [row for row in comparisons(tmp_path / "table", "wer") if row["split"] == "de-en/test"]
     [row] = [r for r in found if r.get("kind") == "comparison of means" and r["metric"] == "wer"]
     assert row["split"] == "de-en/test, de-fr/test, en-de/test, en-fr/test, fr-de/test" and row["lines"] == 5 * LINES
     assert row["value"] == of_one["value"] == pytest.approx(float(shown["wer"][1]))  # the outputs are the same in all
@@ -117,7 +123,7 @@ def test_against_another_recipe(recipes, tmp_path, capsys):
     lines = [line.split() for line in out.splitlines()]
     assert ["share", "0.1", "0.4"] in lines and "WARNING" not in out
     rows = read(tmp_path / "table" / "results.jsonl")
-    found = {r["metric"]: r for r in rows if r.get("kind") == "comparison"}
+    found = {row["metric"]: row for row in comparisons(tmp_path / "table")}
     assert [line[-1] for line in lines if line and line[0] in found][-2:] == ["better", "better"]
     assert found["wer"]["value"] < 0 < found["bleu"]["value"] and found["wer"]["p"] < 0.05
     assert found["wer"]["against"] == "poor" and "p seed 1  p seed 2  p seed 3" in out
@@ -126,9 +132,9 @@ def test_against_another_recipe(recipes, tmp_path, capsys):
     assert found["wer"]["value"] == pytest.approx(means[0] - means[1], abs=0.02)
     text = (tmp_path / "table" / "RESULTS.md").read_text()
     assert f", {found['wer']['value']:+.1f} better | poor |" in text
-    before = text
+
     assert run_seeds(str(good), [], seeds=[1, 2, 3], against=str(poor), into=tmp_path / "table", command="dragoman x")
-    assert (tmp_path / "table" / "RESULTS.md").read_text() == before and len(started) == 6
+    assert (tmp_path / "table" / "RESULTS.md").read_text() == text and len(started) == 6
 
 
 def test_against_an_arm(recipes, tmp_path, capsys):
@@ -137,7 +143,7 @@ def test_against_an_arm(recipes, tmp_path, capsys):
     assert run_seeds(str(good), ["--batch", "7"], seeds=[1, 2], against="careless", into=into)
     assert len(started) == 4 and (tmp_path / "runs" / "good-careless" / "2" / "recipe.yaml").is_file()
     assert ["share", "0.1", "0.5"] in [line.split() for line in capsys.readouterr().out.splitlines()]
-    found = [r for r in read(into / "results.jsonl") if r.get("kind") == "comparison"]
+    found = comparisons(into)
     compared = {(r["recipe"], r.get("arm"), r["against"], r["against_arm"]) for r in found}
     assert compared == {("good", None, "good", "careless")}
     assert all(r["keys"] == r["against_keys"] == {"batch": 7} and r["p"] < 0.05 for r in found)
@@ -147,23 +153,18 @@ def test_against_an_arm(recipes, tmp_path, capsys):
     assert any("better | careless batch=7 |" in line for line in lines)
     assert run_seeds(str(good), [], seeds=[1, 2], arm="half", against=f"{poor} --arm careless", into=into)
     compared = "arm", "against", "against_arm"
-    found = [r for r in read(into / "results.jsonl") if r.get("kind") == "comparison"]
-    assert tuple(found[-1][key] for key in compared) == ("half", "poor", "careless")
+    assert tuple(comparisons(into)[-1][key] for key in compared) == ("half", "poor", "careless")
     assert "WARNING: batches differ" in capsys.readouterr().out
     assert run_seeds(str(good), [], seeds=[1, 2], arm="half", against="careless+half", into=into)
     assert (tmp_path / "runs" / "good-careless-half" / "2" / "recipe.yaml").is_file()
-    found = [r for r in read(into / "results.jsonl") if r.get("kind") == "comparison"]
-    assert tuple(found[-1][key] for key in compared) == ("half", "good", "careless+half")
-    with pytest.raises(UsageError, match="neither a file nor an installed recipe"):
-        run_seeds(str(good), [], seeds=[1], against="carless")
+    assert tuple(comparisons(into)[-1][key] for key in compared) == ("half", "good", "careless+half")
 
 
 def test_the_same_against_itself_is_no_better(recipes, tmp_path, capsys):
     good, _, _ = recipes
     against = f"{good} --output_folder '!ref {tmp_path}/again/<seed>'"
     assert run_seeds(str(good), [], seeds=[1, 2], against=against, into=tmp_path)
-    found = [r for r in read(tmp_path / "results.jsonl") if r.get("kind") == "comparison"]
-    assert [(r["value"], r["p"]) for r in found] == [(0, 1)] * 2
+    assert [(row["value"], row["p"]) for row in comparisons(tmp_path)] == [(0, 1)] * 2
     out = capsys.readouterr().out
     assert "the recipes have the same keys and values" in out
     ends = [line.split()[4:7] for line in out.splitlines() if line.endswith("no significant difference")]
@@ -175,7 +176,7 @@ def test_a_failed_seed_is_reported_and_others_go_on(recipes, tmp_path, capsys):
     assert run_seeds(str(good), [], seeds=[1, 2, 3], against=f"{poor} --fails 2", into=tmp_path) is False
     out = capsys.readouterr().out
     assert f"FAILED: B, seed 2 (its log: {tmp_path / 'runs' / 'poor' / '2' / 'log.txt'})" in out
-    [row] = [r for r in read(tmp_path / "results.jsonl") if r.get("kind") == "comparison" and r["metric"] == "wer"]
+    [row] = comparisons(tmp_path, "wer")
     assert (row["seeds"], row["against_seeds"]) == ([1, 2, 3], [1, 3])
     assert "p seed 1  p seed 3" in out
     refuses(DataError, "no run was completed", run_seeds, str(good), ["--fails", "7"], seeds=[7])
@@ -198,39 +199,27 @@ def test_unequal_arms_are_warned_of(recipes, capsys, own, said):
     assert f"WARNING: {said}, so that a difference of scores" in capsys.readouterr().out
 
 
-def test_of_several_evaluations_one_is_named_before_anything_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_wrong_usage_is_refused_before_anything_runs(recipes, tmp_path):
+    good, elsewhere = str(recipes[0]), ["--output_folder", str(tmp_path / "x")]
+    refuses(UsageError, "must be different numbers, not 1,1", run_seeds, good, [], seeds=[1, 1])
+    refuses(UsageError, "put <seed> into output_folder", run_seeds, good, elsewhere, seeds=[1, 2])
+    refuses(UsageError, "both recipes would run in", run_seeds, good, [], seeds=[1], against=f"{good} --updates 5")
+    refuses(UsageError, "widht", run_seeds, good, ["--widht", "5"], seeds=[1, 2])
+    refuses(UsageError, "neither a file nor an installed recipe", run_seeds, good, [], seeds=[1], against="carless")
     why = "recipes/almanac/lass.yaml: phases evaluate, wrong_masks test the same manifests: choose one with --phase"
-    refuses(UsageError, why, run_seeds, "almanac/lass", [], seeds=[1])
-    assert not [*tmp_path.iterdir()]
-
-
-def test_wrong_usage(recipes, tmp_path):
-    good, poor, _ = recipes
-    refuses(UsageError, "must be different numbers, not 1,1", run_seeds, str(good), [], seeds=[1, 1])
-    with pytest.raises(UsageError, match="put <seed> into output_folder"):
-        run_seeds(str(good), ["--output_folder", str(tmp_path / "x")], seeds=[1, 2])
-    with pytest.raises(UsageError, match="both recipes would run in"):
-        run_seeds(str(good), [], seeds=[1, 2], against=f"{good} --updates 5")
-    refuses(UsageError, "widht", run_seeds, str(good), ["--widht", "5"], seeds=[1, 2])
-
-
-def wers(out):
-    """Return the table of word error rates that follows a heading, as cells."""
-    lines = out.splitlines()
-    place = lines.index("wer on x/test, mean and deviation over seeds")
-    rows = [line.split() for line in lines[place + 1 : place + 5]]
-    return {row[0]: row[1:] for row in rows if row}
+    refuses(UsageError, why, run_seeds, "almanac/lass", [f"--results_folder={tmp_path}/results"], seeds=[1])
+    assert {path.name for path in tmp_path.iterdir()} == {"good.yaml", "poor.yaml"}
 
 
 def test_a_curve_over_a_key_has_the_means_of_each_value(recipes, tmp_path, capsys, monkeypatch):
     good, _, started = recipes
     drawn = []
-    monkeypatch.setattr(
-        dragoman.commands.curves, "plot_curves", lambda panels, path, **axes: drawn.append((panels, path, axes)) or True
-    )
+    plot = lambda panels, path, **axes: drawn.append((panels, path, axes)) or True  # noqa: E731
+    monkeypatch.setattr(dragoman.commands.curves, "plot_curves", plot)
     assert run_curve(str(good), [], over="share=0.2, 0.8,0.5", seeds=[1, 2], against="half --updates 5")
-    table = wers(capsys.readouterr().out)
+    lines = capsys.readouterr().out.splitlines()
+    place = lines.index("wer on x/test, mean and deviation over seeds")
+    table = {row[0]: row[1:] for row in map(str.split, lines[place + 1 : place + 5]) if row}
     assert table["share"] == ["A", "deviation", "B", "deviation"] and [*table] == ["share", "0.2", "0.8", "0.5"]
     runs = {"0.2": "good-share-0.2", "0.8": "good-share-0.8", "0.5": "good-share-0.5"}
     for value, name in runs.items():

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import shutil
 
 import pytest
 from safetensors.torch import load_file
@@ -62,35 +61,25 @@ def test_a_model_folder_is_described(dragoman, folder):
 
 
 def test_its_commands_do_its_tasks(dragoman, folder):
-    system, written = System.load(folder), []
     commands = table(dragoman("show", "model")[1])["use"]
-    for command in commands:
-        program, *words = shlex.split(command)
-        assert program == "dragoman"
-        code, output, messages = dragoman(*words, "--maximum-length-extra", "3")
-        assert code == 0, messages
-        written.append(output)
+    assert {shlex.split(command)[0] for command in commands} == {"dragoman"}
+    written = [dragoman(*shlex.split(command)[1:], "--maximum-length-extra", "3")[1] for command in commands]
     assert ["--reads second" in command for command in commands] == [False, True, False]
     assert ["--writes transcript" in command for command in commands] == [False, False, True]
-    assert len({*written}) == 3 and all(output.count("\n") == len(WORDS) for output in written), system
+    assert len({*written}) == 3 and all(output.count("\n") == len(WORDS) for output in written)
 
 
-def test_a_cascade_and_an_encoder_are_described(dragoman, folder, speech_model, tmp_path):
+def test_a_cascade_is_described(dragoman, folder, tmp_path):
     system = System.load(folder)
     Cascade(recogniser=system.for_task(writes="transcript"), translator=system).eval().save(tmp_path / "cascade")
     found = table(dragoman("show", tmp_path / "cascade")[1])
     assert found["writes"] == ["transcript: text, en", "translation: text, de"]
-    model = System.load(speech_model).model
-    alone = EncoderModel(embeddings={"speech": model.embeddings["speech"]}, encoder=model.encoder)
-    EncoderSystem(model=alone, inputs={"speech": SpeechField()}).save(tmp_path / "encoder")
-    code, output, _ = dragoman("show", tmp_path / "encoder")
-    assert code == 0 and output.startswith("An encoder of speech, to begin training with.")
-    assert table(output)["reads"] == ["speech: sound"] and "writes" not in table(output)
 
 
 @pytest.mark.parametrize(
     ("reads", "languages", "sentence", "pipeline", "tags"),
     [
+        (["speech"], [], "speech", "feature-extraction", ["speech"]),
         (["source"], ["en", "de"], "English, German text", "fill-mask", []),
         (["source", "target"], [], "text", "fill-mask", []),
         (["speech", "source"], ["en"], "speech and English text", "feature-extraction", ["speech"]),
@@ -109,6 +98,7 @@ def test_an_encoder_is_described_by_what_it_reads(
     EncoderSystem(model=model, inputs=given, source_languages=languages).save(tmp_path / "encoder")
     code, output, _ = dragoman("show", tmp_path / "encoder")
     assert code == 0 and output.startswith(f"An encoder of {sentence}, to begin training with.")
+    assert len(table(output)["reads"]) == len(reads) and "writes" not in table(output)
     task = task_of(SavedModel.load(tmp_path / "encoder"))
     assert (task.pipeline, task.tags) == (pipeline, tags)
 
@@ -122,6 +112,3 @@ def test_what_is_no_model_folder_is_refused_by_name(dragoman, folder):
     (folder / "config.json").unlink()
     code, _, messages = dragoman("show", "model")
     assert code == 1 and "not a model folder" in messages
-    shutil.rmtree(folder)
-    code, _, messages = dragoman("show", "model")
-    assert code != 0 and "model" in messages

@@ -70,19 +70,19 @@ def test_the_command_says_what_a_second_of_sound_takes(dragoman, speech_model, t
 @pytest.mark.parametrize(
     ("kind", "wanted"),
     [
-        ("srt", "1\n00:00:00,500 --> 00:00:02,000\neins zwei\none two\n"),
-        ("tsv", "file\tstart\tend\ttranslation\ttranscript\na.wav\t0.500\t2.000\teins zwei\tone two\n"),
-        ("json", '"score": -1.0, "transcript": "one two", "translation": "eins zwei"}'),
+        ("srt", "1\n00:00:00,500 --> 00:00:02,001\neins zwei\none two\n"),
+        ("tsv", "file\tstart\tend\ttranslation\ttranscript\na.wav\t0.500\t2.001\teins zwei\tone two\n"),
+        ("json", '"start": 0.5, "end": 2.001, "score": -1.0, "transcript": "one two", "translation": "eins zwei"}'),
     ],
 )
-def test_a_transcript_stands_beside_its_translation(speech_model, kind, wanted):
+def test_a_transcript_stands_beside_its_translation_and_times_have_three_digits(speech_model, kind, wanted):
     class Both(System):
         @property
         def texts(self):
             return {"transcript": self.output, "translation": self.output}
 
     system = Both(**System.load(speech_model).arguments)
-    segments = [TimedText(0.5, 2.0, {"transcript": "one two", "translation": "eins zwei"}, -1.0)]
+    segments = [TimedText(0.50049, 2.00051, {"transcript": "one two", "translation": "eins zwei"}, -1.000049)]
     assert wanted in rendered(kind, system)(Path("a.wav"), segments)
 
 
@@ -180,17 +180,11 @@ def test_subtitles_keep_the_limits_that_were_given(dragoman, speech_model, talk)
         (["translate", GOLDEN, "--format", "srt"], "reads text, which has no times for srt"),
         (["translate", GOLDEN, "--format", "ass"], "--format must be one of text, srt, vtt, tsv, json, not 'ass'"),
         (["translate", GOLDEN, "--format", "srt", "--n-best", "2"], "--format srt has one hypothesis"),
-        (
-            ["translate", GOLDEN, "--format", "json", "--segmenter", "x"],
-            "segmenter must be one of pauses, silero, not 'x'",
-        ),
+        (["translate", GOLDEN, "--format", "json", "--segmenter", "x"], "must be one of pauses, silero, not 'x'"),
         (["evaluate", GOLDEN, "x.arrow", "--segmenter", "silero"], "--segmenter applies with --talks"),
         (["translate", GOLDEN, "--out", "x"], "--out needs input files: standard input cannot be read again"),
         (["subtitle", GOLDEN, "x.wav", "--format", "tsv"], "--format must be one of srt, vtt, not 'tsv'"),
-        (
-            ["subtitle", GOLDEN, "x.wav", "--lines", "2", "--gap", "-1"],
-            "gap must be a number at least 0 and at most 3,600, not -1",
-        ),
+        (["subtitle", GOLDEN, "x.wav", "--gap", "-1"], "gap must be a number at least 0 and at most 3,600, not -1"),
     ],
 )
 def test_what_does_not_fit_is_refused(dragoman, arguments, message):
@@ -259,24 +253,20 @@ def test_json_has_the_words_of_a_recogniser_with_their_times(dragoman, recognise
         assert found == [pytest.approx((cue.start, cue.end), abs=2e-3) for cue in cues]
 
 
-def test_a_segment_without_text_has_no_words_and_one_that_does_not_fit_no_times(recogniser, talk):
+def test_a_segment_without_text_has_no_words_and_one_that_does_not_fit_no_times(recogniser, speech_model, talk):
     system = System.load(recogniser)
     long = TimedText(1.0, 1.2, {"transcript": "one two three seven " * 9}, 0.0)
     silent = TimedText(0.0, 1.0, {"transcript": ""}, 0.0)
     assert aligned_text(system) == "transcript"
     assert words_of_segments(system, talk, [silent, long]) == [[], None]
-
-
-def test_a_translator_has_no_times_of_words(speech_model, talk):
-    system = System.load(speech_model)
-    assert aligned_text(system) is None
-    refuses(UsageError, "need a CTC head on a text that the system writes", words_of_segments, system, talk, [])
+    translator = System.load(speech_model)
+    assert aligned_text(translator) is None
+    refuses(UsageError, "need a CTC head on a text that the system writes", words_of_segments, translator, talk, [])
 
 
 def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_model, talk, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "dragoman.shared.systems.input_translator.rows_without_speech", lambda rows, detector: set()
-    )  # noise is no speech
+    noise_is_speech = "dragoman.shared.systems.input_translator.rows_without_speech"
+    monkeypatch.setattr(noise_is_speech, lambda rows, detector: set())
     other = tmp_path / "other.wav"
     soundfile.write(other, soundfile.read(talk)[0][::-1], SAMPLE_RATE)
     common = {"source_language": "en", "target_language": "de"}
@@ -291,13 +281,18 @@ def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_m
     allowed = [*tokenizer.encode("eins zwei drei vier fünf"), tokenizer.eos]
     search = package.BeamSearch(rules=package.Rules(minimum_length=4, bans=[AllowedTokens(tokens=allowed)]))
     workspace = Workspace(output=tmp_path, device="cpu", noprogressbar=True)
-    [evaluation] = evaluate_talks(system, manifest, search=search, metrics=["chrf", "wer"], workspace=workspace)
+    asked = {"search": search, "workspace": workspace}
+    [evaluation] = evaluate_talks(system, manifest, metrics=["chrf", "wer"], **asked)
     lines = {}
     for file, own in ((talk, rows[:2]), (other, rows[2:])):
         cut = resegment_text(system.translate(file, search=search), [r["target_text"] for r in own], "de")
         lines |= dict(zip([r["id"] for r in own], cut, strict=True))
     assert evaluation.outputs.hypotheses == [lines[row["id"]] for row in manifest]
     assert any(evaluation.outputs.hypotheses) and [score.name for score in evaluation.scores] == ["chrf", "wer"]
+    lengths = []
+    segmenter = lambda path, *, maximum: lengths.append(maximum) or file_segments(path, maximum=maximum)  # noqa: E731
+    evaluate_talks(system, manifest, metrics=["chrf"], segmenter=segmenter, maximum_seconds=2.5, **asked)
+    assert lengths == [2.5, 2.5]
     limits = ["--maximum-length-extra", "6", "--device", "cpu"]
     code, output, messages = dragoman("evaluate", speech_model, manifest.path, "--talks", "--metrics", "chrf", *limits)
     assert code == 0 and "\tchrf\t" in output and "\t4 lines\t" in output, messages
@@ -307,22 +302,6 @@ def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_m
     assert code == 2 and "--talks translates whole recordings" in messages
     code, _, messages = dragoman("evaluate", speech_model, manifest.path, "--maximum-seconds", "5")
     assert code == 2 and "--maximum-seconds applies with --talks" in messages
-
-
-def test_whole_talks_are_divided_as_short_as_asked(speech_model, talk, tmp_path, monkeypatch):
-    row = {"id": "1", "audio": str(talk), "start": 0.0, "duration": 2.0, "target_text": "eins zwei"}
-    manifest = Manifest.write(tmp_path / "test.arrow", [row | {"source_language": "en", "target_language": "de"}])
-    asked = []
-
-    def segmenter(path, *, maximum):
-        asked.append(maximum)
-        return file_segments(path, maximum=maximum)
-
-    options = {"metrics": ["chrf"], "workspace": Workspace(output=tmp_path, device="cpu", noprogressbar=True)}
-    search = package.BeamSearch(rules=package.Rules(maximum_length_extra=4))
-    options |= {"segmenter": segmenter, "maximum_seconds": 2.5}
-    evaluate_talks(System.load(speech_model), manifest, search=search, **options)
-    assert asked == [2.5]
 
 
 WRITTEN = {
@@ -361,14 +340,6 @@ def test_talks_in_a_language_without_spaces_are_cut_between_their_signs(speech_m
     workspace = Workspace(output=tmp_path, device="cpu", noprogressbar=True)
     [found] = evaluate_talks(system, manifest, search=None, metrics=["bleu", "ter"], workspace=workspace)
     assert found.outputs.hypotheses == lines and [score.value for score in found.scores] == pytest.approx([100, 0])
-
-
-def test_times_have_three_digits_and_scores_four(speech_model):
-    system = System.load(speech_model)
-    segments = [TimedText(0.50049, 2.00051, {"translation": "eins"}, -1.000049)]
-    [found] = json.loads(rendered("json", system)(Path("a.wav"), segments))["segments"]
-    assert found == {"start": 0.5, "end": 2.001, "score": -1.0, "translation": "eins"}
-    assert rendered("tsv", system)(Path("a.wav"), segments).endswith("a.wav\t0.500\t2.001\teins\n")
 
 
 def test_the_name_of_a_file_does_not_divide_its_row(dragoman, speech_model, tmp_path, write_sound):

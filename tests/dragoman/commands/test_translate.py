@@ -12,10 +12,8 @@ from sacrebleu.metrics.chrf import CHRF
 
 from dragoman.commands.options import command_line
 from dragoman.shared.batches.manifest import Manifest
-from tests.small import slow_but
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "model"
-
+from tests import small
+from tests.small import GOLDEN, slow_but
 
 # -- what is printed --------------------------------------------------------------------------------------------------
 
@@ -36,12 +34,6 @@ def test_the_sample_that_is_most_like_all_of_them_is_chosen(dragoman):
     assert (code, output) == (0, f"{texts[means.index(max(means))]}\n\n") and len({*texts}) > 2
 
 
-def test_a_beam_is_reranked_by_a_model(dragoman):
-    asked = ["translate", GOLDEN, "--beam", 4, "--n-best", 3, "--rerank", GOLDEN, "--to", "de"]
-    code, _, messages = dragoman(*asked, text="one two\n")
-    assert code == 2 and "reads en, not the outputs' 'de': it is to translate back" in messages
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -51,6 +43,7 @@ def test_a_beam_is_reranked_by_a_model(dragoman):
         (["--mbr", "chrf", "--beam", "1"], "--mbr chooses among several hypotheses: give --samples, or"),
         (["--mbr", "chrf", "--rerank", str(GOLDEN)], "--mbr and --rerank do not go together"),
         (["--rerank", "nowhere"], "nowhere"),
+        (["--beam", "4", "--n-best", "3", "--rerank", str(GOLDEN), "--to", "de"], "reads en, not the outputs' 'de'"),
         (["--rerank-weight", "2"], "--rerank-weight needs --rerank"),
         (["--rerank", str(GOLDEN), "--rerank-weight", "0"], "--rerank-weight must be a number above 0"),
     ],
@@ -131,17 +124,11 @@ def test_numbers_out_of_their_range_are_refused_with_it(dragoman, options, messa
     assert (code, output) == (2, "") and message in messages, messages
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--maximum-length-ratio", "1e308"],
-        ["--maximum-length-extra", "1" + "0" * 22],
-        ["--batch-size", "1" + "0" * 22],
-        ["--no-repeat-ngram", "1" + "0" * 22],
-    ],
-)
-def test_large_limits_are_no_limits(dragoman, options):
-    assert dragoman("translate", GOLDEN, *options, text="one two\n") == (0, "zwei eins\n", "")
+def test_large_limits_are_no_limits(dragoman):
+    limits = ["--maximum-length-ratio", "1e308"]
+    for name in ("--maximum-length-extra", "--batch-size", "--no-repeat-ngram"):
+        limits += [name, "1" + "0" * 22]
+    assert dragoman("translate", GOLDEN, *limits, text="one two\n") == (0, "zwei eins\n", "")
 
 
 def test_no_length_of_sound_is_a_limit(dragoman, speech_model, tmp_path, write_sound):
@@ -161,8 +148,7 @@ def test_options_of_sound_are_refused_for_a_model_that_reads_text(dragoman, opti
 
 @pytest.mark.parametrize("command", ["evaluate", "rescore"])
 def test_a_full_disk_is_an_error_that_names_the_file(dragoman, tmp_path, monkeypatch, command):
-    row = {"id": "r", "source_text": "one two", "source_language": "en", "target_text": "zwei eins"}
-    manifest = Manifest.write(tmp_path / "test.arrow", [row | {"target_language": "de"}])
+    manifest = Manifest.write(tmp_path / "test.arrow", [small.row("r", "one two", "zwei eins")])
 
     def full(descriptor):
         raise OSError(28, "No space left on device")

@@ -7,7 +7,7 @@ from dragoman.commands import whole_documents
 from dragoman.shared import described
 from dragoman.shared.batches.separated import SeparatedText
 from tests import small
-from tests.dragoman.commands.test_translate import GOLDEN
+from tests.small import GOLDEN
 
 
 class Shouts(System):
@@ -35,9 +35,8 @@ def model(tmp_path, monkeypatch):
 
 def test_lines_stay_where_they_were(dragoman, model):
     """A part has two sentences, since each has some nine pieces and a separator."""
-    code, output, messages = dragoman(
-        "translate", model, "--documents", text="\nacd acd\nefg efg\nhi\n\n\nacd\nj j\nacd acd acd acd acd acd\n"
-    )
+    text = "\nacd acd\nefg efg\nhi\n\n\nacd\nj j\nacd acd acd acd acd acd\n"
+    code, output, messages = dragoman("translate", model, "--documents", text=text)
     lines = ["", "ACD ACD2", "EFG EFG2", "HI1", "", "", "ACD1", "J J1", "ACD ACD ACD ACD ACD ACD1"]
     assert code == 0 and output.splitlines() == lines
     assert "1 of 4 parts had more or fewer sentences in the output: translated by sentences" in messages

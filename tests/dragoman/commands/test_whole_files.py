@@ -1,14 +1,14 @@
 """``dragoman translate film.srt``, ``strings.json``, ``page.md``: where the result goes, and what is refused."""
 
-from pathlib import Path
-
 import pytest
+
+from tests.small import GOLDEN
 
 pysubs2 = pytest.importorskip("pysubs2")
 pytest.importorskip("sentencex")
 pytest.importorskip("markdown_it")
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "model"
+
 FILM = "1\n00:00:01,000 --> 00:00:02,000\n<i>one two</i>\n\n2\n00:00:05,000 --> 00:00:06,000\nthree four\n"
 
 

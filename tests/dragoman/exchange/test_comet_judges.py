@@ -22,12 +22,12 @@ from dragoman.shared.phases.generating import Generate
 from dragoman.shared.phases.quality import Quality
 from dragoman.shared.search import ChoosingSearch
 from tests import small
-from tests.small import refuses
+from tests.small import GOLDEN, refuses
 
 FIXTURES = Path(__file__).parents[2] / "parity" / "comet"
 COMET, KIWI = str(FIXTURES / "mix_sparsemax"), str(FIXTURES / "joined_with_source")
 SEGMENTS = json.loads((FIXTURES / "segments.json").read_text(encoding="utf-8"))
-GOLDEN = Path(__file__).parents[2] / "golden" / "model"
+
 SYSTEM = SimpleNamespace(output_name="translation", device=torch.device("cpu"))
 
 
@@ -37,11 +37,8 @@ def hypotheses(*texts: str) -> list[Hypothesis]:
 
 def test_the_expected_comet_is_the_mean_over_all_pairs() -> None:
     rows = [small.row(str(number), segment["src"]) for number, segment in enumerate(SEGMENTS[:3])]
-    outputs = [
-        ("wo bist du", SEGMENTS[0]["mt"], "ein haus"),
-        (SEGMENTS[1]["mt"],),
-        ("das haus", "", "das haus", "am fluss"),
-    ]
+    first, second = (segment["mt"] for segment in SEGMENTS[:2])
+    outputs = [("wo bist du", first, "ein haus"), (second,), ("das haus", "", "das haus", "am fluss")]
     found = ExpectedComet(model=COMET).judge(SYSTEM, rows, [hypotheses(*texts) for texts in outputs])
     model = read_comet(Path(COMET))
     for row, texts, values in zip(rows, outputs, found, strict=True):
@@ -103,15 +100,13 @@ def test_translations_of_low_estimated_quality_are_dropped(tmp_path: Path) -> No
     texts = ["one two", "three", "four five six", "seven one"]
     rows = [small.row(str(number), text, "") for number, text in enumerate(texts)]
     manifest = Manifest.write(tmp_path / "en-de" / "train.arrow", rows)
-    search = ChoosingSearch(
-        search=BeamSearch(beam=1, rules=Rules(maximum_length_extra=4)), judge=QualityEstimate(model=KIWI)
-    )
+    short = BeamSearch(beam=1, rules=Rules(maximum_length_extra=4))
+    search = ChoosingSearch(search=short, judge=QualityEstimate(model=KIWI))
 
     def made(name: str, quality: Quality | None) -> list[dict[str, Any]]:
         place = Workspace(output=tmp_path / name, phase="generate", device="cpu", noprogressbar=True, workers=0)
-        Generate(
-            model=str(GOLDEN), manifests=[str(manifest.path)], search=search, budget=Budget(rows=2), quality=quality
-        ).run(place)
+        options = {"manifests": [str(manifest.path)], "search": search, "budget": Budget(rows=2), "quality": quality}
+        Generate(model=str(GOLDEN), **options).run(place)
         return list(Manifest.open(place.folder / "en-de" / "train.arrow"))
 
     everything = made("all", None)

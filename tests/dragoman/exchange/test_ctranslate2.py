@@ -95,9 +95,8 @@ def test_outputs_and_scores_are_those_of_the_original(trained, options):
 def test_a_translator_of_documents_writes_the_same_lines(tmp_path, separator):
     """Behind ``</s>`` an output goes on, and its language ends it (mBART's form)."""
     tokenizer = System.from_description(GOLDEN).output.tokenizer
-    source, target = (
-        SeparatedText(field=small.text(tokenizer, side), separator=separator) for side in ("source", "target")
-    )
+    sides = (small.text(tokenizer, side) for side in ("source", "target"))
+    source, target = (SeparatedText(field=field, separator=separator) for field in sides)
     system = build("no positions", inputs={"source": source}, output=target)
     train(system, updates=120, between="\n")
     system.eval().save(tmp_path / "model")

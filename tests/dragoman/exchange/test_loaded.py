@@ -6,7 +6,7 @@ from torch import nn
 
 from dragoman.exchange.loaded import LoadReport, load_renamed
 from dragoman.shared.errors import DataError
-from tests.small import refuses
+from tests.small import refusal, refuses
 
 
 def loaded(tensors):
@@ -28,41 +28,26 @@ def test_everything_is_loaded_missing_unexpected_or_reshaped():
     assert report.missing == ["b.bias"]
     assert report.unexpected == ["spare"]
     assert report.reshaped == {"b.weight": "(4, 2) instead of (3, 2)"}
-    assert list(report.lines()) == [
-        "them.pt: 3 tensors loaded, 1 missing, 1 unexpected, 1 reshaped",
-        "missing     b.bias",
-        "unexpected  spare",
-        "reshaped    b.weight: (4, 2) instead of (3, 2)",
-    ]
+    assert report.counts == "3 tensors loaded, 1 missing, 1 unexpected, 1 reshaped"
     refuses(DataError, r"them\.pt: b\.bias is missing; spare is unexpected; b\.weight is \(4, 2\)", report.check)
     refuses(DataError, r"them\.pt: spare is unexpected; --allow", report.check, ["b."])
     report.check(["b.", "spare"])
 
 
-def test_half_of_what_a_tensor_is_made_of_is_not_enough():
-    module, report = loaded({"q": torch.randn(2, 2)})
-    assert "a.weight" in report.missing
-
-
 def test_a_report_is_told_in_full():
     shapes = {"r": "(1,) instead of (2,)"}
     report = LoadReport("a.pt", missing=["m"], unexpected=["u"], reshaped=shapes, elsewhere=["e"])
-    assert [*report.lines()] == [
-        "a.pt: 0 tensors loaded, 1 missing, 1 unexpected, 1 reshaped",
-        "missing     m",
-        "unexpected  u",
-        "reshaped    r: (1,) instead of (2,)",
-        "elsewhere   e",
-    ]
+    lines = ["missing     m", "unexpected  u", "reshaped    r: (1,) instead of (2,)", "elsewhere   e"]
+    assert [*report.lines()] == ["a.pt: 0 tensors loaded, 1 missing, 1 unexpected, 1 reshaped", *lines]
     assert LoadReport("a.pt").counts == "0 tensors loaded, 0 missing, 0 unexpected, 0 reshaped"
     LoadReport("a.pt", elsewhere=["e"]).check()
 
 
 @pytest.mark.parametrize(("number", "more"), [(5, ""), (6, " and 1 more"), (8, " and 3 more")])
 def test_a_refusal_names_the_first_five(number, more):
-    with pytest.raises(DataError) as error:
-        LoadReport("a.pt", missing=[f"m{i}" for i in range(number)]).check(["m9"], remedy=".")
-    assert str(error.value) == f"a.pt: {'; '.join(f'm{i} is missing' for i in range(5))}{more}."
+    report = LoadReport("a.pt", missing=[f"m{i}" for i in range(number)])
+    said = f"a.pt: {'; '.join(f'm{i} is missing' for i in range(5))}{more}."
+    assert refusal(DataError, report.check, ["m9"], remedy=".") == said
 
 
 def test_what_may_be_missing_is_named_by_its_beginning():
@@ -78,3 +63,4 @@ def test_values_that_are_no_numbers_are_refused():
         loaded(tensors | {"k": torch.full((2, 2), float("inf"))})
     module, report = loaded({"q": torch.randn(2, 2), "bias": torch.ones(4)})
     assert report.unexpected == [] and report.loaded == ["a.bias"]  # half of it was meant
+    assert "a.weight" in report.missing

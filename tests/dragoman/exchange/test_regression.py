@@ -28,11 +28,6 @@ def test_sparsemax_is_the_nearest_point_of_the_simplex(scores):
     np.testing.assert_allclose(sparsemax(torch.tensor(scores)), nearest, atol=0.011)
 
 
-def test_sparsemax_of_hand():
-    # Without the third: 0.7 + 0.5 - 1 = 0.2, half of which is taken from both.
-    torch.testing.assert_close(sparsemax(torch.tensor([0.7, -0.4, 0.5])), torch.tensor([0.6, 0.0, 0.4]))
-
-
 @pytest.mark.parametrize("normalised", [False, True])
 def test_a_mixture_is_the_weighted_sum_of_layers(normalised):
     layers = [padded(seed) for seed in range(3)]

@@ -90,9 +90,8 @@ def test_routing_by_chance_or_by_the_batch_is_refused():
 
 def test_a_prompt_has_a_symbol_for_each_vector_of_a_sound():
     tokenizer = small.tokenizer(["English to German: a b c"])
-    prompt = SpokenPrompt(
-        prompt=["<de>", "{source_language} to {target_language}", "</s>"], tokenizer=tokenizer, sound="<de>"
-    )
+    parts = ["<de>", "{source_language} to {target_language}", "</s>"]
+    prompt = SpokenPrompt(prompt=parts, tokenizer=tokenizer, sound="<de>")
     ids = prompt.whole({"source_language": "en", "target_language": "de"}, 3)
     assert ids == [*[tokenizer.id("<de>")] * 3, *tokenizer.encode("English to German"), tokenizer.eos]
     refuses(DataError, "row '7' has no target_language", prompt.whole, {"id": "7", "source_language": "en"}, 1)

@@ -37,9 +37,8 @@ def original(tmp_path_factory):
     system, _ = import_fairseq(FIXTURES / "trained", source_languages=["en"], target_languages=["de"])
     system.save(folder / "model")
     known = json.loads((FIXTURES / "trained" / "generated.json").read_text(encoding="utf-8"))[:60]
-    pairs = [
-        (one["source"], h["pieces"].replace(" ", "").replace("\u2581", " ")) for one in known for h in one["hypotheses"]
-    ]
+    pieces = [(one["source"], found["pieces"]) for one in known for found in one["hypotheses"]]
+    pairs = [(source, text.replace(" ", "").replace("\u2581", " ")) for source, text in pieces]
     return folder / "model", [one["source"] for one in known[:6]], manifest(folder / "covering.arrow", pairs)
 
 
@@ -140,8 +139,7 @@ NO_LISTS = ["[]", "[1, 0]", "[0, 0]", "[-1]", "[0, 99999]", "{}", "null", '"01"'
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("nothing", "cannot be read as a list"),
-        ("[5]", "lacks "),
+        *[("nothing", "cannot be read as a list"), ("[5]", "lacks ")],
         *((text, "not a list of ids below") for text in NO_LISTS),
     ],
 )
@@ -149,11 +147,7 @@ def test_lists_that_are_none_are_refused(content, said, tmp_path):
     (tmp_path / "kept.json").write_text(content)
     tokenizer = System.from_description(GOLDEN / "model").output.tokenizer
     refuses(DataError, rf"kept\.json: {said}", TrimmedTokenizer, tokenizer=tokenizer, kept=str(tmp_path / "kept.json"))
-
-
-def test_a_list_with_the_number_behind_the_last_is_refused(tmp_path):
-    tokenizer = System.from_description(GOLDEN / "model").output.tokenizer
-    (tmp_path / "kept.json").write_text(str([*range(tokenizer.size + 1)]))
+    (tmp_path / "kept.json").write_text(str([*range(tokenizer.size + 1)]))  # the number behind the last
     said = f"not a list of ids below {tokenizer.size}"
     refuses(DataError, said, TrimmedTokenizer, tokenizer=tokenizer, kept=str(tmp_path / "kept.json"))
 

@@ -10,27 +10,23 @@ import torch
 
 from dragoman import Manifest, System
 from dragoman.runs import announcing
-
-
-@pytest.mark.parametrize(
-    ("device", "precision", "bfloat16", "hinted"),
-    [
-        ("cuda:0", "fp32", False, True),
-        ("cuda:0", "fp16", False, False),
-        ("cuda:0", "fp32", True, False),
-        ("cpu", "fp32", False, False),
-    ],
-)
-def test_a_gpu_without_bfloat16_is_told_what_is_faster(device, precision, bfloat16, hinted, monkeypatch):
-    monkeypatch.setattr(announcing, "hardware", lambda device: "1 x GPU")
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bfloat16)
-    line = announcing.beginning(SimpleNamespace(device=device, precision=precision, world=1))
-    assert line.startswith(f"device {device} (1 x GPU), precision {precision}")
-    assert ("--precision fp16 may be faster" in line) == hinted
+from tests.small import GOLDEN
 
 
 def place(**changes):
     return SimpleNamespace(**{"device": "cpu", "precision": "fp32", "world": 1} | changes)
+
+
+@pytest.mark.parametrize("device", ["cuda:0", "cpu"])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_a_gpu_without_bfloat16_is_told_what_is_faster(device, precision, bfloat16, monkeypatch):
+    monkeypatch.setattr(announcing, "hardware", lambda device: "1 x GPU")
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bfloat16)
+    line = announcing.beginning(place(device=device, precision=precision))
+    assert line.startswith(f"device {device} (1 x GPU), precision {precision}")
+    hinted = (device, precision, bfloat16) == ("cuda:0", "fp32", False)
+    assert ("--precision fp16 may be faster" in line) == hinted
 
 
 def test_several_processes_are_counted(monkeypatch):
@@ -69,9 +65,6 @@ def test_packages_of_ones_own_are_options_of_a_command(monkeypatch):
     assert announcing.with_packages(command, {"dragoman.shared.a"}) == command
     found = announcing.with_packages(command, {"theirs.b", "theirs.a", "mine", "dragoman.shared.a"})
     assert found == "dragoman --package '/a b/mine' --package /c run dragoman"
-
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 
 
 def recipe(**phases):

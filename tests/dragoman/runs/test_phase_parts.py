@@ -1,7 +1,6 @@
 """Phases that are divided among processes which know nothing of each other: dragoman run RECIPE --shard 2/3."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +13,6 @@ from dragoman.shared.phases.generating import Generate
 from tests import small
 from tests.small import refuses
 
-MODEL = Path(__file__).parents[2] / "golden" / "model"
 RECIPE = """\
 # A model translates a manifest, and is scored
 output_folder: {folder}/out
@@ -45,7 +43,7 @@ def recipe(tmp_path):
     words = "one two three four five six seven eight".split()
     rows = [small.row(f"r{number}", " ".join(words[number % 5 : number % 7 + 1]), "x") for number in range(9)]
     Manifest.write(tmp_path / "en-de" / "train.arrow", rows)
-    (tmp_path / "mine.yaml").write_text(RECIPE.format(folder=tmp_path, model=MODEL))
+    (tmp_path / "mine.yaml").write_text(RECIPE.format(folder=tmp_path, model=small.GOLDEN))
     return lambda **keys: Recipe.load(tmp_path / "mine.yaml", keys)
 
 

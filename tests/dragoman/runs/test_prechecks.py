@@ -18,6 +18,14 @@ NUMBERS = [
     *("learning_rate", "label_smoothing", "dropout", "max_grad_norm", "optimizer.eps", "optimizer.weight_decay"),
     *("optimizer.betas.0", "mixture_alpha", "length_penalty", "stream.filter.maximum_ratio", "phases.tokenizer.alpha"),
 ]
+AT_LEAST_ONE = [
+    *("batch_tokens", "maximum_tokens", "evaluation_budget.tokens", "updates", "warmup", "learning_rate", "beam"),
+    *("encoder_layers", "grad_accumulation_factor", "validate_every"),
+]
+AT_LEAST_ZERO = [
+    *("max_grad_norm", "optimizer.weight_decay", "mixture_alpha", "workers", "rules.minimum_length"),
+    *("validation.first", "validation.limit", "validation.patience"),
+]
 TINY = {"width": 16, "heads": 2, "feedforward": 16, "encoder_layers": 1, "decoder_layers": 1, "pieces": 300}
 
 
@@ -39,41 +47,13 @@ def own(tmp_path):
 @pytest.mark.parametrize(
     "key, value",
     [
-        ("average", "last 0"),
-        ("average", "best -1"),
-        ("batch_tokens", 0),
-        ("maximum_tokens", 0),
-        ("evaluation_budget.tokens", 0),
-        ("updates", 0),
-        ("warmup", 0),
-        ("learning_rate", 0),
-        ("label_smoothing", 1.5),
-        ("dropout", 1.5),
-        ("heads", 3),
-        ("encoder_layers", 0),
-        ("grad_accumulation_factor", 0),
-        ("max_grad_norm", -1),
-        ("optimizer.betas", [0.9, 1.0]),
-        ("optimizer.weight_decay", -1),
-        ("mixture_alpha", -1),
-        ("pieces", 200),
-        ("phases.tokenizer.alpha", 2),
-        ("piece_coverage", 0.5),
-        ("piece_kind", "words"),
-        ("phases.tokenizer.normalisation", "nfd"),
-        ("validate_every", 0),
-        ("validation.first", -1),
-        ("validation.limit", -1),
-        ("validation.patience", -1),
-        ("beam", 0),
-        ("rules.minimum_length", -1),
-        ("metrics", ["blue"]),
-        ("validation_metrics", ["blue"]),
-        ("workers", -1),
-        ("optimizer.eps", -1e-8),
-        ("encoder_layers", 1_000_000),
-        ("width", 1_000_000_000),
-        ("feedforward", 10**15),
+        *[("average", "last 0"), ("average", "best -1"), ("heads", 3), ("pieces", 200), ("piece_kind", "words")],
+        *[("optimizer.betas", [0.9, 1.0]), ("phases.tokenizer.normalisation", "nfd"), ("optimizer.eps", -1e-8)],
+        *[("label_smoothing", 1.5), ("dropout", 1.5), ("phases.tokenizer.alpha", 2), ("piece_coverage", 0.5)],
+        *[("encoder_layers", 1_000_000), ("width", 1_000_000_000), ("feedforward", 10**15)],
+        *((key, ["blue"]) for key in ("metrics", "validation_metrics")),
+        *((key, 0) for key in AT_LEAST_ONE),
+        *((key, -1) for key in AT_LEAST_ZERO),
         *((key, value) for key in NUMBERS for value in (math.nan, math.inf, -math.inf)),
         *((key, 10**22) for key in ("batch_tokens", "maximum_tokens", "pieces", "updates", "seed", "validate_every")),
     ],
@@ -148,9 +128,7 @@ def test_a_model_folder_that_nothing_writes_is_missed_before_the_first_phase(own
     assert not (tmp_path / "manifests").exists()
 
 
-LINEAR = (
-    "!new:shared.training.schedules.Linear {peak: !ref <learning_rate>, total: !ref <updates>, warmup: !ref <warmup>}"
-)
+LINEAR = "!new:shared.training.schedules.Linear {peak: 1.0, total: !ref <updates>, warmup: !ref <warmup>}"
 
 
 class Reads:
@@ -206,19 +184,12 @@ def test_a_missing_part_gives_nothing_away(tmp_path):
     [
         (
             {"updates": 100, "schedule": LINEAR},
-            "warmup must end before total, which is 100, not at 4000 (total is the key updates)",
+            "end before total, which is 100, not at 4000 (total is the key updates)",
         ),
-        (
-            {"learning_rate": -1},
-            "must be above 0, not -1 (shared.training.schedules.InverseSquareRoot), written at command line: "
-            "--learning_rate",
-        ),
+        ({"learning_rate": -1}, "InverseSquareRoot), written at command line: --learning_rate"),
         ({"optimizer.lr": 1}, "has no argument 'lr' (the key is 'learning_rate')"),
         ({"optimizer.weight_decay": math.nan}, "--optimizer.weight_decay: must be a finite number at least 0, not nan"),
-        (
-            {"batch_tokens": 10**22},
-            "of more than 64 bits (shared.batches.stream.Budget), written at command line: --batch_tokens",
-        ),
+        ({"batch_tokens": 10**22}, "64 bits (shared.batches.stream.Budget), written at command line: --batch_tokens"),
         ({"seed": 10**22}, "--seed: 10000000000000000000000 is a number of more than 64 bits"),
     ],
 )

@@ -124,6 +124,9 @@ def test_a_failed_phase_is_done_again_and_its_error_is_the_runs(recipe, tmp_path
     assert done(tmp_path) == ["first"]
 
 
+RECORD = '{"status": "running", "fingerprint": "x", "outputs": []'
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -134,14 +137,11 @@ def test_a_failed_phase_is_done_again_and_its_error_is_the_runs(recipe, tmp_path
         ('{"status": "done"}', "'status' is 'done', not one of running, finished, discarded"),
         ('{"status": "running", "fingerprint": 5, "outputs": []}', "'fingerprint' is 5, not text"),
         ('{"status": "running", "fingerprint": "x", "outputs": "out"}', "'outputs' is \"out\", not a list"),
-        (
-            '{"status": "running", "fingerprint": "x", "outputs": [], "seconds": "9"}',
-            "'seconds' is \"9\", not a number",
-        ),
-        ('{"status": "finished", "fingerprint": "x", "outputs": [], "runs": 7}', "'runs' is 7, not a list"),
-        ('{"status": "running", "fingerprint": "x", "outputs": [], "inputs": {"first": 1}}', "'inputs' is"),
-        ('{"status": "running", "fingerprint": "x", "outputs": [], "values": []}', "'values' is"),
-        ('{"status": "running", "fingerprint": "x", "outputs": [], "manifests": {"a": null}}', "'manifests' is"),
+        (RECORD + ', "seconds": "9"}', "'seconds' is \"9\", not a number"),
+        (RECORD + ', "runs": 7}', "'runs' is 7, not a list"),
+        (RECORD + ', "inputs": {"first": 1}}', "'inputs' is"),
+        (RECORD + ', "values": []}', "'values' is"),
+        (RECORD + ', "manifests": {"a": null}}', "'manifests' is"),
         ("[" * 100_000, "is not JSON"),
         ("\xff", "can't decode"),
     ],
@@ -172,11 +172,8 @@ def test_a_restart_that_is_killed_leaves_nothing_that_seems_finished(recipe, tmp
     for calls in range(6):
         with monkeypatch.context() as patch:
             left = iter(range(calls))
-            for place, name in (
-                (PhaseRecord, "write"),
-                (PhaseRecord, "remove"),
-                (dragoman.runs.restarting, "discard_folder"),
-            ):
+            ends = (dragoman.runs.restarting, "discard_folder")
+            for place, name in ((PhaseRecord, "write"), (PhaseRecord, "remove"), ends):
                 function = getattr(place, name)
 
                 def killed(*arguments, real=function, left=left, **keywords):

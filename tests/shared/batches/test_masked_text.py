@@ -11,9 +11,6 @@ from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.masked_text import MaskedText, NextTokens
 from dragoman.shared.batches.stream import Budget, Stream
-from dragoman.shared.machine.workspace import Workspace
-from dragoman.shared.phases import CountPieces
-from dragoman.shared.text.normalise import Lowercase
 from dragoman.shared.text.piece_counts import read_counts, write_counts
 from tests import small
 from tests.small import refuses
@@ -76,28 +73,6 @@ def test_counts_that_cannot_be_read_are_named_before_training(plain, tmp_path):
         refuses(DataError, r"pieces\.tsv, line 2: not a piece of the tokenizer and its count", field.lengths, column)
 
 
-def test_a_phase_counts_pieces(plain, tmp_path):
-    rows = [row("ab a"), row("B", "2") | {"source_language": "de"}, {"id": "3"}]
-    Manifest.write(tmp_path / "train.arrow", rows)
-    Manifest.write(tmp_path / "other.arrow", [row("C", "4"), row("C", "5")])
-    manifests = {"lower": [str(tmp_path / "train.arrow")], "as it is": [str(tmp_path / "other.arrow")]}
-    workspace = Workspace(output=tmp_path, seed=1, phase="count")
-    encode = plain.tokenizer.encode
-    for limit, expected in ((9, ["ab a", "b", "C", "C"]), (1, ["ab a", "C"])):
-        phase = CountPieces(
-            manifests=manifests, tokenizer=plain.tokenizer, normalizers={"lower": [Lowercase()]}, limit=limit
-        )
-        phase.run(workspace)
-        counts = read_counts(workspace.folder / "pieces.tsv", plain.tokenizer)
-        found = {id: int(counts[id]) for id in np.flatnonzero(counts)}
-        assert found == Counter(id for text in expected for id in encode(text))
-    Manifest.write(tmp_path / "empty.arrow", [{"id": "1"}])
-    none = CountPieces(manifests={"a": [str(tmp_path / "empty.arrow")]}, tokenizer=plain.tokenizer)
-    refuses(DataError, "no text in source_text", none.run, workspace)
-    more = {"manifests": {"a": []}, "tokenizer": plain.tokenizer, "normalizers": {"b": []}}
-    refuses(UsageError, r"normalizers of \['b'\] without manifests", CountPieces, **more)
-
-
 def test_shares_are_those_that_were_asked_for(plain):
     field = MaskedText(field=plain, share=0.15)
     rng = np.random.default_rng(1)
@@ -153,26 +128,11 @@ def test_validation_hides_the_same_tokens_each_time(plain):
         assert torch.equal(found[0][name].values, found[1][name].values)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"share": 1.5}, "MaskedText: share must be between 0 and 1, not 1.5"),
-        ({"share": -0.1}, "MaskedText: share must be between 0 and 1, not -0.1"),
-        ({"masked": -0.1}, "MaskedText: masked must be between 0 and 1, not -0.1"),
-        ({"replaced": -0.1}, "MaskedText: replaced must be between 0 and 1, not -0.1"),
-        ({"exponent": -0.1}, "MaskedText: exponent must be at least 0, not -0.1"),
-        ({"exponent": float("inf")}, "MaskedText: exponent must be a finite number at least 0, not inf"),
-        ({"masked": 0.8, "replaced": 0.3}, "masked and replaced are shares of one whole, not 0.8 and 0.3"),
-    ],
-)
-def test_shares_out_of_range_are_refused(plain, arguments, message):
-    refuses(UsageError, f"^{message}$", MaskedText, field=plain, **arguments)
-
-
 def test_defaults_and_shares_of_one_whole(plain):
-    field = plain
-    assert MaskedText(field=field).counts is None and MaskedText(field=field).load() is None
-    MaskedText(field=field, masked=0.9, replaced=0.1, exponent=0.0)
+    assert MaskedText(field=plain).counts is None and MaskedText(field=plain).load() is None
+    MaskedText(field=plain, masked=0.9, replaced=0.1, exponent=0.0)
+    said = "^masked and replaced are shares of one whole, not 0.8 and 0.3$"
+    refuses(UsageError, said, MaskedText, field=plain, masked=0.8, replaced=0.3)
 
 
 def test_each_token_is_asked_for_what_follows_it(plain):

@@ -123,18 +123,20 @@ def store(tmp_path, monkeypatch) -> Iterator[Store]:
         yield found
 
 
+def stream_of(folder: object, window: int | None, **how: object) -> Stream:
+    given = {"manifests": [f"{folder}/train.arrow"], "budget": Budget(seconds=2), "window": window}
+    return Stream(name="s", fields={"speech": SpeechField(**how)}, **given)  # type: ignore[arg-type]
+
+
 def read(folder: object, window: int | None, workers: int = 0, start: int = 0, number: int = 1) -> list[object]:
-    stream = Stream(
-        name="s",
-        manifests=[f"{folder}/train.arrow"],
-        fields={"speech": SpeechField(speeds=[0.9, 1.1])},
-        budget=Budget(seconds=2),
-        window=window,
-    )
-    loader = Loader(streams=[stream], seed=1, workers=workers)
+    loader = Loader(streams=[stream_of(folder, window, speeds=[0.9, 1.1])], seed=1, workers=workers)
     found = [(batch.ids, batch["speech"].values.numpy().tobytes()) for batch in loader.epoch(number, start)]
     loader.close()
     return found
+
+
+def crowding(folder: object, window: int | None, world: int = 1, **how: int) -> list[str]:
+    return Loader(streams=[stream_of(folder, window)], seed=1, world=world, **how).crowding()
 
 
 def fetched(store: Store) -> list[tuple[str, int]]:
@@ -155,17 +157,6 @@ def test_row_groups_are_fetched_once_for_all_workers_and_an_epoch_goes_on_at_any
     assert read(tmp_path, 20, workers=2, start=5) == expected[5:]
     groups = fetched(store)
     assert len({*groups}) == len(groups) <= 20
-
-
-def crowding(folder: object, window: int | None, world: int = 1, **how: int) -> list[str]:
-    stream = Stream(
-        name="s",
-        manifests=[f"{folder}/train.arrow"],
-        fields={"speech": SpeechField()},
-        budget=Budget(seconds=2),
-        window=window,
-    )
-    return Loader(streams=[stream], seed=1, world=world, **how).crowding()
 
 
 def test_windows_that_find_no_room_are_warned_of_with_both_numbers(store, tmp_path, monkeypatch) -> None:
@@ -196,20 +187,11 @@ def local_worlds(monkeypatch: pytest.MonkeyPatch, *counts: int) -> Iterator[int]
         yield count
 
 
-def test_without_windows_nothing_is_kept_and_groups_are_read_again_and_again(store, tmp_path) -> None:
-    before = shards._decoded
-    decoded = []
-
-    def counted(*given: object) -> object:
-        decoded.append(given)
-        return before(*given)
-
-    shards._decoded = counted
-    try:
-        read(tmp_path, None)
-        assert len(decoded) > 40 and not (tmp_path / "cache" / "row_groups").exists()
-        decoded.clear()
-        read(tmp_path, 20)
-        assert len(decoded) == len({*decoded}) == 20
-    finally:
-        shards._decoded = before
+def test_without_windows_nothing_is_kept_and_groups_are_read_again_and_again(store, tmp_path, monkeypatch) -> None:
+    before, decoded = shards._decoded, []
+    monkeypatch.setattr(shards, "_decoded", lambda *given: decoded.append(given) or before(*given))
+    read(tmp_path, None)
+    assert len(decoded) > 40 and not (tmp_path / "cache" / "row_groups").exists()
+    decoded.clear()
+    read(tmp_path, 20)
+    assert len(decoded) == len({*decoded}) == 20

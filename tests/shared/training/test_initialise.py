@@ -9,9 +9,7 @@ from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.phases.averaging import Average
-from dragoman.shared.text.piece_model import train_sentencepiece
 from dragoman.shared.text.tagged import TaggedTokenizer
-from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from dragoman.shared.training.initialise import Initialise
 from tests import small
 from tests.small import refuses
@@ -29,9 +27,7 @@ def test_only_what_is_named_is_copied(world, tmp_path):
 
 @pytest.mark.parametrize("part", ["model", "model.target_embedding"])
 def test_vectors_of_other_symbols_are_refused(world, tmp_path, part):
-    train_sentencepiece(["abc", "cba", "a b c"], tmp_path / "t.model", kind="char", size=300)
-    other = SentencePieceTokenizer(model=str(tmp_path / "t.model"), tags=["de", "en"])
-    with_tokenizer(world, other, seed=0).save(tmp_path / "other")
+    with_tokenizer(world, small.tokenizer(["abc", "cba", "a b c"]), seed=0).save(tmp_path / "other")
     apply = Initialise(folder=str(tmp_path / "other"), parts={part: part}).apply
     refuses(DataError, "another tokenizer", apply, world.system())
 
@@ -66,9 +62,7 @@ def test_vectors_of_further_symbols_stay_new(world, tmp_path):
 
 def test_further_symbols_do_not_excuse_another_tokenizer_or_width(world, tmp_path):
     folder, parts = str(tmp_path / "other"), {"model.target_embedding": "model.target_embedding"}
-    train_sentencepiece(["abc", "cba", "a b c"], tmp_path / "t.model", kind="char", size=300)
-    other = SentencePieceTokenizer(model=str(tmp_path / "t.model"), tags=["de", "en"])
-    with_tokenizer(world, other).save(folder)
+    with_tokenizer(world, small.tokenizer(["abc", "cba", "a b c"])).save(folder)
     longer = with_tokenizer(world, TaggedTokenizer(tokenizer=world.tokenizer, tags=["fr"]))
     refuses(DataError, "another tokenizer", Initialise(folder=folder, parts=parts).apply, longer)
     with_tokenizer(world, TaggedTokenizer(tokenizer=world.tokenizer, tags=["fr"])).save(folder)
@@ -182,11 +176,8 @@ def test_layers_that_are_not_there_are_refused(world, encoder):
         refuses(error, said, initialise.apply, deep(world, depth))
 
 
-def test_vectors_for_the_source_are_checked_too(world, encoder, tmp_path):
-    model = tmp_path / "t.model"
-    train_sentencepiece(["abc", "cba", "a b c"], model, kind="char", size=300)
+def test_vectors_for_the_source_are_checked_too(world, encoder):
     ours = world.system()
-    other = SentencePieceTokenizer(model=str(model), tags=["de", "en"])
-    ours.inputs["source"] = small.text(other)
+    ours.inputs["source"] = small.text(small.tokenizer(["abc", "cba", "a b c"]))
     part = {"model.embeddings.source": "model.embeddings.source"}
     refuses(DataError, "another tokenizer", Initialise(folder=str(encoder[0]), parts=part).apply, ours)

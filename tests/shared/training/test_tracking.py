@@ -74,26 +74,17 @@ def test_trials_and_other_processes_are_not_tracked(world, workspace, options):
     assert (tracker.begun, tracker.got, tracker.closed) == ([], [], 0)
 
 
-def test_a_tracker_that_fails_is_left_out(tmp_path):
-    warnings, well = [], Kept()
-    trackers = Trackers([Kept("track"), well, Kept("close")], warnings.append)
+def test_a_tracker_that_fails_is_left_out_and_ended(tmp_path):
+    warnings, failing, well = [], Kept("track"), Kept()
+    trackers = Trackers([failing, well, Kept("close")], warnings.append)
     trackers.begin(tmp_path)
     for update in (1, 2):
         trackers.track({"train/loss": 1.0}, update)
     trackers.close()
-    assert len(well.got) == 2 and well.closed == 1
+    assert len(well.got) == 2 and well.closed == failing.closed == 1
     said = ("has failed and gets nothing any more", "has failed at its end")
     assert warnings == [f"the tracker Kept {what}: the server is down" for what in said]
-
-
-def test_a_tracker_that_is_left_out_is_ended(tmp_path):
-    dropped, begun = Kept("track"), Kept()
-    trackers = Trackers([dropped], [].append)
-    trackers.begin(tmp_path)
-    trackers.track({"train/loss": 1.0}, 1)
-    trackers.close()
-    assert dropped.closed == 1
-    begin = Trackers([begun, Kept("begin")], [].append).begin
+    begin = Trackers([begun := Kept(), Kept("begin")], [].append).begin
     refuses(UsageError, "the tracker Kept cannot begin: the server is down", begin, tmp_path)
     assert begun.closed == 1
 
@@ -305,23 +296,6 @@ def test_trackers_inside_of_a_phase_are_no_other_training(tmp_path):
     for key in ("phases.asr.phases.fit.rate", "phases.tune.fit.rate"):
         changed = Recipe.load(file, given | {key: 2.0})
         refuses(UsageError, rf"other keys: {key} nothing \(now 2.0\); to keep", run_recipe, changed)
-
-
-def test_runs_of_other_settings_have_names_of_their_own(tmp_path):
-    made = []
-
-    def new():
-        made.append(f"run {len(made)}")
-        return made[-1]
-
-    names = [
-        tracking._remembered(tmp_path, "wandb", settings, new) for settings in (["a", None], ["a", "b"], ["a", None])
-    ]
-    assert names == ["run 0", "run 1", "run 0"]
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".id", ".id"]
-    assert all(path.name.startswith("wandb.") and len(path.name) == 17 for path in tmp_path.iterdir())
-    (tmp_path / "other").mkdir()
-    assert tracking._remembered(tmp_path / "other", "wandb", ["a", None], new) == "run 2"
 
 
 def test_trackers_that_write_the_same_run(world):

@@ -17,6 +17,7 @@ from dragoman.exchange.fairseq.fairseq_names import upgraded
 from dragoman.exchange.fairseq.fairseq_text import MASKED, codes_of, layout_of
 from dragoman.exchange.importing import import_model
 from dragoman.exchange.unpickling import read_checkpoint
+from tests import small
 from tests.small import refuses
 
 FIXTURES = Path(__file__).parents[3] / "parity" / "fairseq"
@@ -54,18 +55,10 @@ def test_old_names_are_brought_up_to_date():
             "decoder.embed_out": whole,
         }
     )
-    assert sorted(found) == [
-        "decoder.layers.1.encoder_attn.k_proj.bias",
-        "decoder.layers.1.encoder_attn.q_proj.bias",
-        "decoder.layers.1.encoder_attn.v_proj.bias",
-        "decoder.layers.1.encoder_attn_layer_norm.weight",
-        "decoder.layers.1.final_layer_norm.bias",
-        "decoder.layers.1.self_attn.k_proj.weight",
-        "decoder.layers.1.self_attn.q_proj.weight",
-        "decoder.layers.1.self_attn.v_proj.weight",
-        "decoder.output_projection.weight",
-        "encoder.layers.1.final_layer_norm.bias",
-    ]
+    layer = ["encoder_attn_layer_norm.weight", "final_layer_norm.bias"]
+    layer += [f"{part}_attn.{one}_proj.{of}" for one in "qkv" for part, of in (("encoder", "bias"), ("self", "weight"))]
+    others = ["decoder.output_projection.weight", "encoder.layers.1.final_layer_norm.bias"]
+    assert sorted(found) == sorted([*(f"decoder.layers.1.{name}" for name in layer), *others])
     for number, part in enumerate("qkv"):
         expected = whole[3 * number : 3 * number + 3]
         assert torch.equal(found[f"decoder.layers.1.self_attn.{part}_proj.weight"], expected)
@@ -110,8 +103,8 @@ def test_what_does_not_match_fails_unless_it_is_named(tmp_path):
     named += ["decoder.adapter", "decoder.layers.0.outer.weight"]
     message = r"checkpoint\.pt: decoder\.layers\.1\.inner\.bias is missing; decoder\.adapter"
     refuses(DataError, message, import_model, folder, out, pieces=WORDS)
-    with pytest.raises(DataError, match=r"outer\.weight is \(18, 23\) instead of \(18, 22\)"):
-        import_model(folder, out, pieces=WORDS, allow=named[:3])
+    message = r"outer\.weight is \(18, 23\) instead of \(18, 22\)"
+    refuses(DataError, message, import_model, folder, out, pieces=WORDS, allow=named[:3])
     assert not out.exists()
     report = import_model(folder, out, pieces=WORDS, allow=named)
     assert (report.missing, report.unexpected) == (["decoder.layers.1.inner.bias"], ["decoder.adapter.weight"])
@@ -125,9 +118,8 @@ def test_a_copy_of_a_shared_matrix_that_differs_is_not_passed_over(tmp_path):
         name = "decoder.output_projection.weight"
         content["model"][name] = content["model"][name] + 1
 
-    folder = copy(tmp_path / "data", "pre_norm_shared", change)
-    with pytest.raises(DataError, match=r"decoder\.output_projection\.weight is unexpected"):
-        import_model(folder, tmp_path / "model", pieces=WORDS)
+    folder, out = copy(tmp_path / "data", "pre_norm_shared", change), tmp_path / "model"
+    refuses(DataError, r"decoder\.output_projection\.weight is unexpected", import_model, folder, out, pieces=WORDS)
 
 
 @pytest.mark.parametrize(
@@ -165,11 +157,9 @@ def test_a_dictionary_of_another_model_is_refused(tmp_path):
 
 def ids(system: System, text: str, source: str, target: str) -> tuple[list[str], list[str]]:
     """Return the symbols of a text in front of the encoder and of the decoder."""
-    import numpy as np
-
-    row = {"id": "1", "source_text": text, "target_text": text, "source_language": source, "target_language": target}
-    fields, rng = (system.inputs["source"], system.output), np.random.default_rng(0)
-    return tuple([field.tokenizer.symbol(int(id)) for id in field(row, rng)] for field in fields)
+    row = small.row(1, text, text, source_language=source, target_language=target)
+    fields = (system.inputs["source"], system.output)
+    return tuple([field.tokenizer.symbol(int(id)) for id in field(row, None)] for field in fields)
 
 
 @pytest.mark.parametrize(
@@ -232,9 +222,6 @@ def test_an_unknown_language_of_a_tagged_model_is_refused():
 # -- the command -----------------------------------------------------------------------------------------------------
 
 
-CUT = "dragoman: warning: cut off at the maximum length (see --maximum-length-extra): line 1\n"
-
-
 def test_the_command_imports_and_translates(dragoman, tmp_path):
     options = ["--out", tmp_path / "model", "--pieces", "words"]
     code, said, messages = dragoman("import", FIXTURES / "pre_norm_shared", *options)
@@ -242,9 +229,7 @@ def test_the_command_imports_and_translates(dragoman, tmp_path):
     assert "tensors loaded, 0 missing, 0 unexpected, 0 reshaped" in said
     options = ["--from", "en", "--to", "de", "--device", "cpu"]
     code, said, messages = dragoman("translate", tmp_path / "model", *options, text="alpha beta\n")
-    assert code == 0
-    assert messages in ("", CUT)  # random weights find no end
-    assert said.count("\n") == 1
+    assert (code, said.count("\n")) == (0, 1) and messages.count("\n") <= 1  # random weights find no end
 
 
 def test_an_encoder_alone_does_not_translate(tmp_path):

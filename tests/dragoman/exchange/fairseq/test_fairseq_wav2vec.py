@@ -45,19 +45,11 @@ def changed(folder: Path, change, case: str = "wav2vec_2019") -> Path:
         ("residual_scale", 0, "do not fit together ./frontend/aggregator/residual_scale: must be above 0, not 0.0"),
         ("conv_feature_layers", None, "its settings do not say conv_feature_layers"),
         ("conv_feature_layers", "open('x')", r"conv_feature_layers \"open\('x'\)\" is not a list of convolutions"),
-        (
-            "conv_feature_layers",
-            "[(14, 10)]",
-            r"do not fit together .convolutions must be \[channels, kernel, stride\]",
-        ),
+        ("conv_feature_layers", "[(14, 10)]", r"fit together .convolutions must be \[channels, kernel, stride\]"),
         ("conv_aggregator_layers", "[(14, 2, 1), (12, 3, 1)]", "conv_aggregator_layers .*only .* with the 14 channels"),
         ("conv_aggregator_layers", "[(14, 2, 2)]", "conv_aggregator_layers .* and stride 1"),
         ("conv_aggregator_layers", "[(14, 2, 1)]", r"layers\.1\.1\.weight is unexpected"),
-        (
-            "conv_aggregator_layers",
-            "[(14, 2, 1), (14, 3, 1), (14, 7, 1)]",
-            r"is \(14, 14, 6\) instead of \(14, 14, 7\)",
-        ),
+        ("conv_aggregator_layers", "[(14, 2, 1), (14, 3, 1), (14, 7, 1)]", r"\(14, 14, 6\) instead of \(14, 14, 7\)"),
     ],
 )
 def test_what_has_no_counterpart_is_named(tmp_path, setting, value, message):
@@ -109,8 +101,8 @@ def test_the_command_imports_an_encoder_that_writes_nothing(dragoman, tmp_path):
     source, out = FIXTURES / "wav2vec_2019" / "checkpoint.pt", tmp_path / "model"
     code, said, messages = dragoman("import", source, "--out", out)
     assert code == 0, messages
-    assert "35 tensors loaded, 0 missing, 0 unexpected, 0 reshaped" in said
-    system = EncoderSystem.load(out)
     counts = "35 tensors loaded, 0 missing, 0 unexpected, 0 reshaped"
+    assert counts in said
+    system = EncoderSystem.load(out)
     assert system.origin == [f"imported from checkpoint.pt (fairseq, arch wav2vec): {counts}"]
     refuses(DataError, "this model is an encoder, which writes nothing", System.load, out)

@@ -16,15 +16,13 @@ from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
 from tests.dragoman.exchange.huggingface.test_hf_export import system_of, tokenizer  # noqa: F401 (a fixture)
 
 LEARNED = {"positions": LearnedPositions(width=12, length=60, offset=2), "norm": True}
+OF_MARIAN = SinusoidalPositions(width=12, offset=0, endpoint=False)
 KINDS: dict[str, dict[str, Any]] = {
     "m2m_100": {},
     "mbart": {"embedding": LEARNED},
     "bart": {"embedding": LEARNED, "layer": {"pre_norm": False}},
     "fsmt": {"layer": {"pre_norm": False}},
-    "marian": {
-        "embedding": {"positions": SinusoidalPositions(width=12, offset=0, endpoint=False)},
-        "layer": {"pre_norm": False},
-    },
+    "marian": {"embedding": {"positions": OF_MARIAN}, "layer": {"pre_norm": False}},
 }
 SEARCH = BeamSearch(rules=Rules(maximum_length_extra=9))
 

@@ -12,6 +12,7 @@ import torch
 from dragoman.exchange.huggingface.hf_model import EncoderDecoder, MaskedEncoder, counterparts_of
 from dragoman.exchange.huggingface.hf_reading import Config
 from dragoman.shared.errors import DataError
+from tests.small import refusal
 
 WIDTH, LENGTH, PAD = 8, 5, 3
 TRANSLATOR = {
@@ -31,16 +32,10 @@ def config_of(tmp_path, settings):
     return Config(file)
 
 
-def embedding(tmp_path, build, settings):
-    return build(config_of(tmp_path, settings), {}).build().embeddings["source"]
-
-
-def positions(tmp_path, build, settings):
-    return embedding(tmp_path, build, settings).positions
-
-
-def vectors(module, length):
-    return module(length, like=torch.zeros(1))
+def positions(tmp_path, build, settings, length):
+    """Return the module of a model's positions, and the vectors that it gives the first ones."""
+    module = build(config_of(tmp_path, settings), {}).build().embeddings["source"].positions
+    return module, module(length, like=torch.zeros(1))
 
 
 def sinusoids(number, exponents):
@@ -51,29 +46,26 @@ def sinusoids(number, exponents):
 @pytest.mark.parametrize("kind", ["bart", "mbart"])
 def test_the_first_two_rows_of_barts_positions_are_unused(tmp_path, kind):
     """BartLearnedPositionalEmbedding: a table of max_position_embeddings + 2 rows; token i has row i + 2."""
-    module = positions(tmp_path, EncoderDecoder, TRANSLATOR | {"model_type": kind})
-    assert module.weight.shape == (LENGTH + 2, WIDTH)
-    assert torch.equal(vectors(module, LENGTH), module.weight[2:])
+    module, found = positions(tmp_path, EncoderDecoder, TRANSLATOR | {"model_type": kind}, LENGTH)
+    assert module.weight.shape == (LENGTH + 2, WIDTH) and torch.equal(found, module.weight[2:])
 
 
-def test_m2ms_sinusoids_are_counted_from_behind_the_number_of_padding(tmp_path):
-    """M2M100SinusoidalPositionalEmbedding: token i has number padding_idx + 1 + i, and D/2 - 1 equal ratios."""
-    module = positions(tmp_path, EncoderDecoder, TRANSLATOR | {"model_type": "m2m_100"})
-    expected = [sinusoids(PAD + 1 + i, [j / (WIDTH // 2 - 1) for j in range(WIDTH // 2)]) for i in range(LENGTH)]
-    assert torch.allclose(vectors(module, LENGTH), torch.tensor(expected), atol=1e-6)
+@pytest.mark.parametrize(("kind", "first", "ratios"), [("m2m_100", PAD + 1, WIDTH // 2 - 1), ("marian", 0, WIDTH // 2)])
+def test_sinusoids_are_counted_from_behind_the_number_of_padding_or_from_zero(tmp_path, kind, first, ratios):
+    """M2M100SinusoidalPositionalEmbedding: token i has number padding_idx + 1 + i, and D/2 - 1 equal ratios.
 
-
-def test_marians_sinusoids_are_counted_from_zero(tmp_path):
-    """MarianSinusoidalPositionalEmbedding: token i has number i, and D/2 ratios."""
-    module = positions(tmp_path, EncoderDecoder, TRANSLATOR | {"model_type": "marian"})
-    expected = [sinusoids(i, [2 * j / WIDTH for j in range(WIDTH // 2)]) for i in range(LENGTH)]
-    assert torch.allclose(vectors(module, LENGTH), torch.tensor(expected), atol=1e-6)
+    MarianSinusoidalPositionalEmbedding: token i has number i, and D/2 ratios.
+    """
+    _, found = positions(tmp_path, EncoderDecoder, TRANSLATOR | {"model_type": kind}, LENGTH)
+    expected = [sinusoids(first + i, [j / ratios for j in range(WIDTH // 2)]) for i in range(LENGTH)]
+    assert torch.allclose(found, torch.tensor(expected), atol=1e-6)
 
 
 @pytest.mark.parametrize("given", [{}, {"scale_embedding": False}, {"scale_embedding": True}])
 def test_vectors_are_scaled_if_the_settings_say_so(tmp_path, given):
     """MBartConfig: scale_embedding is False by default."""
-    found = embedding(tmp_path, EncoderDecoder, TRANSLATOR | {"model_type": "mbart"} | given)
+    config = config_of(tmp_path, TRANSLATOR | {"model_type": "mbart"} | given)
+    found = EncoderDecoder(config, {}).build().embeddings["source"]
     assert found.scale == (math.sqrt(WIDTH) if given.get("scale_embedding") else 1)
 
 
@@ -88,16 +80,14 @@ def test_a_tensor_has_counterparts_of_the_same_values():
 @pytest.mark.parametrize(("kind", "first"), [("bert", 0), ("roberta", PAD + 1), ("xlm-roberta", PAD + 1)])
 def test_encoders_leave_the_rows_up_to_padding_unused_or_none(tmp_path, kind, first):
     """RobertaEmbeddings: token i has row padding_idx + 1 + i of max_position_embeddings rows; BertEmbeddings: row i."""
-    module = positions(tmp_path, MaskedEncoder, ENCODER | {"model_type": kind})
-    assert module.weight.shape == (9, WIDTH)
-    assert torch.equal(vectors(module, 9 - first), module.weight[first:])
+    module, found = positions(tmp_path, MaskedEncoder, ENCODER | {"model_type": kind}, 9 - first)
+    assert module.weight.shape == (9, WIDTH) and torch.equal(found, module.weight[first:])
 
 
 def test_marians_positions_of_an_odd_width_are_refused(tmp_path):
-    with pytest.raises(DataError) as error:
-        heads = {"encoder_attention_heads": 3, "decoder_attention_heads": 3}
-        positions(tmp_path, EncoderDecoder, TRANSLATOR | {"model_type": "marian", "d_model": 9} | heads)
-    assert str(error.value) == f"{tmp_path / 'config.json'}: positions of an odd width (d_model 9) are not known here"
+    settings = {"model_type": "marian", "d_model": 9, "encoder_attention_heads": 3, "decoder_attention_heads": 3}
+    said = refusal(DataError, positions, tmp_path, EncoderDecoder, TRANSLATOR | settings, LENGTH)
+    assert said == f"{tmp_path / 'config.json'}: positions of an odd width (d_model 9) are not known here"
 
 
 def there(model, names):
@@ -175,13 +165,11 @@ def test_the_output_of_fsmt_has_another_name(tmp_path):
     assert EncoderDecoder(config_of(tmp_path, settings), tables).build().target_embedding.vocabulary == 11
 
 
-FAMILY_NORMS = [
-    ("bart", (False, True)), ("mbart", (True, True)), ("m2m_100", (True, False)), ("marian", (False, False)),
-    ("fsmt", (False, False)),
-]  # fmt: skip
+#: Of the layers before what they do, and of the embeddings.
+NORMS = {"bart": (False, True), "mbart": (True, True), "m2m_100": (True, False), "marian": (False, False)}
 
 
-@pytest.mark.parametrize(("kind", "norms"), FAMILY_NORMS)
+@pytest.mark.parametrize(("kind", "norms"), [*NORMS.items(), ("fsmt", (False, False))])
 def test_families_normalise_in_their_places(tmp_path, kind, norms):
     settings = {"dropout": 0.1, "attention_dropout": 0.2, "activation_dropout": 0.3, "encoder_layers": 2}
     settings |= {"encoder_attention_heads": 4, "decoder_ffn_dim": 24, "activation_function": "swish"}
@@ -203,9 +191,8 @@ def test_families_normalise_in_their_places(tmp_path, kind, norms):
 def test_an_encoder_has_the_values_of_its_file(tmp_path, kind):
     config = config_of(tmp_path, ENCODER | {"model_type": kind, "hidden_act": "relu", "type_vocab_size": 2})
     family = "bert" if kind == "bert" else "roberta"
-    dense = "cls.predictions.transform.dense" if kind == "bert" else "lm_head.dense"
-    output = "cls.predictions.decoder" if kind == "bert" else "lm_head.decoder"
-    bias = "cls.predictions.bias" if kind == "bert" else "lm_head.bias"
+    head = "cls.predictions" if kind == "bert" else "lm_head"
+    dense, output, bias = f"{head}{'.transform' if kind == 'bert' else ''}.dense", f"{head}.decoder", f"{head}.bias"
     like = MaskedEncoder(config, {f"{dense}.weight": torch.zeros(1)})
     tensors = there(like.build(), like.counterparts)
     assert {f"{family}.embeddings.word_embeddings.weight", f"{dense}.weight", bias} < {*tensors}
@@ -229,11 +216,11 @@ def test_an_encoder_alone_may_have_names_without_what_is_around_it(tmp_path):
     like = MaskedEncoder(config, {})
     assert not like.head and not like.build().heads
     tensors = there(like.build(), like.counterparts)
-    older = {
-        name.removeprefix("bert.").replace("LayerNorm.weight", "LayerNorm.gamma").replace(
-            "LayerNorm.bias", "LayerNorm.beta"): tensor
-        for name, tensor in tensors.items()
-    }  # fmt: skip
+    older = {}
+    for name, tensor in tensors.items():
+        for new, old in (("bert.", ""), ("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta")):
+            name = name.replace(new, old)
+        older[name] = tensor
     read = MaskedEncoder(config, older, padding=5)
     model = read.build()
     read.load(model, "them").check()
@@ -245,6 +232,5 @@ def test_an_encoder_alone_may_have_names_without_what_is_around_it(tmp_path):
 
 @pytest.mark.parametrize(("name", "value"), [("position_embedding_type", "relative_key"), ("is_decoder", True)])
 def test_attention_of_another_kind_is_refused(tmp_path, name, value):
-    with pytest.raises(DataError) as error:
-        MaskedEncoder(config_of(tmp_path, ENCODER | {"model_type": "bert", name: value}), {})
-    assert str(error.value) == f"{tmp_path / 'config.json'}: {name} {value!r} has no counterpart here"
+    said = refusal(DataError, MaskedEncoder, config_of(tmp_path, ENCODER | {"model_type": "bert", name: value}), {})
+    assert said == f"{tmp_path / 'config.json'}: {name} {value!r} has no counterpart here"

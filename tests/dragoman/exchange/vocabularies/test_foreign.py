@@ -115,9 +115,8 @@ def test_vocabulary_files_that_are_wrong(tmp_path: Path, name: str, content: str
 def test_needed_symbols_and_files(tmp_path: Path) -> None:
     path = file(tmp_path / "dict.txt", "a 1\n")
     few = {"<pad>": "<pad>", "<unk>": "<unk>"}
-    refuses(
-        UsageError, "do not say which one is </s>", VocabularyTokenizer, segmenter=Words(), vocabulary=path, symbols=few
-    )
+    given = {"segmenter": Words(), "vocabulary": path, "symbols": few}
+    refuses(UsageError, "do not say which one is </s>", VocabularyTokenizer, **given)
     for make in (
         lambda: VocabularyTokenizer(segmenter=Words(), vocabulary=str(tmp_path / "none.txt")),
         lambda: SentencePieces(model=str(tmp_path / "none.model")),
