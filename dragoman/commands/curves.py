@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dragoman.commands.runs import common_metrics
 from dragoman.commands.seeds import Arm, arms_of, common_folder, folder, run_seeds
+from dragoman.commands.tested import common_metrics
 from dragoman.reporting.tables import aligned
 from dragoman.shared.errors import UsageError
 from dragoman.shared.evaluation.plots import COLOURS, INK, SIZE, dress

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dragoman.commands.runs import Tested, check_same_test, common_metrics, pairs_of_tests, tests_of
+from dragoman.commands.tested import Tested, check_same_test, common_metrics, pairs_of_tests, tests_of
 from dragoman.reporting.significance import SAMPLES, SEED, TRIALS, Comparison, compare
 from dragoman.reporting.tables import aligned
 from dragoman.shared.errors import DataError

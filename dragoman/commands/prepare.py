@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dragoman.commands.prepare_shard import prepare_shard
 from dragoman.commands.shard_numbers import Waiting, read_shard
@@ -21,6 +21,8 @@ from dragoman.shared.errors import UsageError, check_number
 from dragoman.shared.machine.progress import progress
 from dragoman.shared.sound.audio import LATEST
 from dragoman.shared.text.surrogates import printable
+
+Number = TypeVar("Number", int, float)
 
 
 def corpus_class(name: str) -> type:
@@ -120,11 +122,11 @@ def _options(kind: type, given: dict[str, Any]) -> dict[str, Any]:
         elif "list[" in annotation or "Sequence[" in annotation or (key.endswith("language") and "," in text):
             options[key] = _items(text, key)
         elif annotation.startswith("an int"):
-            options[key] = _whole(text, key)
+            options[key] = _read(int, text, key)
         elif annotation.startswith("a bool"):
             options[key] = _truth(text, key)
         elif annotation.startswith("a float"):
-            options[key] = _number(text, key)
+            options[key] = _read(float, text, key)
         else:
             options[key] = text
     for key, parameter in parameters.items():
@@ -137,7 +139,7 @@ def _pair(item: str, key: str) -> tuple[str, int]:
     name, equals, number = item.partition("=")
     if not equals:
         raise UsageError(f"--{key}: {item!r} is not NAME=NUMBER")
-    return name, _whole(number, key)
+    return name, _read(int, number, key)
 
 
 def _items(text: str, key: str) -> list[str]:
@@ -153,15 +155,8 @@ def _truth(text: str, key: str) -> bool:
     return text.lower() == "true"
 
 
-def _number(text: str, key: str) -> float:
+def _read(kind: type[Number], text: str, key: str) -> Number:
     try:
-        return float(text)
+        return kind(text)
     except ValueError as error:
-        raise UsageError(f"--{key}: {text!r} is not a number") from error
-
-
-def _whole(text: str, key: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise UsageError(f"--{key}: {text!r} is not a whole number") from error
+        raise UsageError(f"--{key}: {text!r} is not a {'whole ' * (kind is int)}number") from error

@@ -16,7 +16,7 @@ import numpy as np
 
 from dragoman.commands.data_seen import data_seen, learning_parameters, training_minutes
 from dragoman.commands.diff import differing_keys, render_keys
-from dragoman.commands.runs import Tested, check_same_test, common_metrics, tests_of
+from dragoman.commands.tested import Tested, check_same_test, common_metrics, tests_of
 from dragoman.reporting import directions
 from dragoman.reporting.collecting import collect
 from dragoman.reporting.significance import (

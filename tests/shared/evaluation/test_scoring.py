@@ -12,7 +12,7 @@ import sacrebleu
 import soundfile
 
 from dragoman import BeamSearch, DataError, Hypothesis, Manifest, Rules, System, UsageError
-from dragoman.commands.runs import tests_of as outputs_of
+from dragoman.commands.tested import tests_of as outputs_of
 from dragoman.shared import described
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation import scoring as evaluate
