@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +25,7 @@ from dragoman.shared.errors import UsageError
 
 GRAMMARS = {"en": "english", "de": "german", "fr": "french", "tr": "turkish"}
 #: Of the slots whose words every language finds in one way.
-COMMON = {"weekday": words.weekday, "month": words.month, "floor": words.ordinal}
+COMMON: dict[str, Callable[[int, str], str]] = {"weekday": words.weekday, "month": words.month, "floor": words.ordinal}
 
 
 def grammar(language: str) -> ModuleType:
