@@ -11,30 +11,21 @@ from dragoman.shared.recipe.recipe import Recipe
 
 
 def show_target(target: str, overrides: Sequence[str], *, phase: str | None = None, changed: bool = False) -> None:
-    """Print a recipe, or what a model folder holds.
-
-    Raises:
-        UsageError: as :func:`print_recipe`, or if a model folder is given with options of recipes.
-        DataError: if a folder holds no model.
-    """
-    if not Path(target).is_dir() or target in {name for name, _ in Recipe.list()}:
-        print_recipe(target, overrides, phase=phase, changed=changed)
-        return
-    if overrides or phase is not None or changed:
-        raise UsageError(f"{target}: is a folder, and --phase, --changed and keys are for recipes")
-    print(summary(target), end="")
-
-
-def print_recipe(recipe: str, overrides: Sequence[str], *, phase: str | None = None, changed: bool = False) -> None:
-    """Print a recipe with its bases and overrides, and for each line the file and line that it comes from.
+    """Print a recipe with its bases, and for each line the file and line that it comes from; or what a model holds.
 
     Args:
-        recipe: a file, or the name of an installed recipe.
-        overrides: ``--key value ...``.
+        target: a file, or the name of an installed recipe; or a model folder.
+        overrides: ``--key value ...`` of a recipe.
         phase: print only what this phase is built from.
         changed: print only what the recipe itself and the overrides say, not its bases.
 
     Raises:
-        UsageError: naming file, line, key and value.
+        UsageError: naming file, line, key and value; if a model folder is given with options of recipes.
+        DataError: if a folder holds no model.
     """
-    print(Recipe.load(recipe, overrides).shown(phase, changed=changed), end="")
+    if not Path(target).is_dir() or target in {name for name, _ in Recipe.list()}:
+        print(Recipe.load(target, overrides).shown(phase, changed=changed), end="")
+        return
+    if overrides or phase is not None or changed:
+        raise UsageError(f"{target}: is a folder, and --phase, --changed and keys are for recipes")
+    print(summary(target), end="")

@@ -5,31 +5,13 @@ Legend: S segments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 import numpy as np
-from torch import Tensor
 
+from dragoman.exchange.comet_models import JointComet, SegmentComet
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation.counts import Counts
-
-
-class SegmentScorer(Protocol):
-    """A model that scores a hypothesis beside its source; see dragoman/exchange/comet_models.py."""
-
-    #: What the model is called, and a hash of its weights.
-    name: str
-    fingerprint: str
-
-    @property
-    def with_reference(self) -> bool:
-        """True if it reads references."""
-        ...
-
-    def beside(self, sources: Sequence[str], references: Sequence[str] | None) -> Callable[[Sequence[str]], Tensor]:
-        """Return what scores (S,) S hypotheses beside these sources and references."""
-        ...
 
 
 class LearnedMetric:
@@ -45,7 +27,9 @@ class LearnedMetric:
         UsageError: if the model wants a reference and there are none, or several.
     """
 
-    def __init__(self, model: SegmentScorer, sources: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+    def __init__(
+        self, model: SegmentComet | JointComet, sources: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> None:
         if not sources:
             raise DataError("there are 0 sources to score beside")
         if model.with_reference and len(references) != 1:
