@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 
 from dragoman.almanac.documents import Document, draw_documents
 from dragoman.almanac.frames import randomness
@@ -15,12 +15,8 @@ from dragoman.almanac.writers import TextWriter, write_lines, write_references
 TESTS = ("test", "test-new", "test-words")
 
 
-def _shows(pair: tuple[str, str], meaning: Meaning) -> bool:
-    return not meaning.withheld(pair)
-
-
-def _withholds(pair: tuple[str, str], meaning: Meaning) -> bool:
-    return meaning.withheld(pair)
+def _withheld(pair: tuple[str, str], wanted: bool) -> Callable[[Meaning], bool]:
+    return lambda meaning: meaning.withheld(pair) is wanted
 
 
 class PairsWriter(TextWriter):
@@ -39,7 +35,7 @@ class PairsWriter(TextWriter):
     def _write(self, pair: tuple[str, ...]) -> None:
         one, other = pair
         name, sizes = f"{one}-{other}", self.settings.sizes
-        shows, withholds = partial(_shows, (one, other)), partial(_withholds, (one, other))
+        shows, withholds = _withheld((one, other), False), _withheld((one, other), True)
         train = KINDS["wide" if name in self.settings.wide else "train"]
         kinds = {
             "train": (train, self.settings.pair_sizes.get(name, sizes["text"]), shows),
