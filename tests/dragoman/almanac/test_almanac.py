@@ -235,7 +235,7 @@ def test_wrong_arguments_are_named(tmp_path, changes, message):
 def test_missing_packages_name_the_extra_and_leave_nothing(tmp_path, monkeypatch, package):
     from dragoman.almanac import words
 
-    for function in (words.number, words.ordinal, words.month, words.weekday):
+    for function in (words.number, words.month, words.weekday):
         function.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, package, None)
     with pytest.raises(DataError, match=r"pip install 'dragoman\[demo\]'"):

@@ -9,7 +9,7 @@ import pytest
 import sacrebleu
 
 from dragoman import DataError, Recipe, UsageError
-from dragoman.commands import runs
+from dragoman.commands import tested
 from dragoman.commands.diff import diff_runs, differing_keys
 from dragoman.shared.evaluation.outputs import Outputs
 from dragoman.shared.evaluation.results import record
@@ -116,8 +116,8 @@ def test_what_was_not_evaluated(tmp_path):
     measured |= {"scores": {"source.masked_accuracy": 1.0}, "signatures": "s", "phase": "alone"}
     with open(a / "results.jsonl", "a", encoding="utf-8") as file:
         file.write(json.dumps(measured) + "\n")
-    refuses(DataError, "phase 'alone' scored no outputs that can be compared", runs.tests_of, a, "alone")
-    refuses(DataError, "no results of a phase 'nowhere'", runs.tests_of, a, "nowhere")
+    refuses(DataError, "phase 'alone' scored no outputs that can be compared", tested.tests_of, a, "alone")
+    refuses(DataError, "no results of a phase 'nowhere'", tested.tests_of, a, "nowhere")
     refuses(UsageError, "blue", diff_runs, a, a, metrics=["blue"])
     evaluated(a, REFERENCES, phase="again")
     refuses(UsageError, r"evaluated in phases again, evaluate: choose one with --phase", diff_runs, a, a)
