@@ -1,8 +1,8 @@
 """Frames: what an Almanac sentence means, before any language says it.
 
 A frame is an intent with a value for each of its slots; a language (templates/en.txt, ...) has six templates that say
-it. The same template number is used in every language, so that a translation is a function of the
-frame and that number.
+it. The same template number is used in every language, so that a translation is a function of the frame and that
+number.
 
 Which split a frame belongs to is a property of the frame and not of a seed, a size or a run:
 
