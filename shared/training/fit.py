@@ -237,16 +237,7 @@ class Fit(Phase):
             closing(_steps(loader, position)) as source,
         ):
             running = Running(
-                workspace,
-                learner,
-                updates,
-                position,
-                meter,
-                history,
-                saver,
-                stop,
-                Stopwatch(),
-                position.update,
+                workspace, learner, updates, position, meter, history, saver, stop, Stopwatch(), position.update
             )
             self._until_the_end(running, source, bar)
             history.plot()
