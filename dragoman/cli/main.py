@@ -119,8 +119,15 @@ def check(
             help="read the headers of sound files only: faster, but does not detect silence and clipping",
         ),
     ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="file for the report, which is made in parts: a command that was killed goes on. Default: print"
+        ),
+    ] = None,
+    shard: Shard = None,
 ) -> None:
-    """Report errors and oddities of a corpus or of manifests; writes nothing. The exit code is 1 if there are errors.
+    """Report errors and oddities of a corpus or of manifests. The exit code is 1 if there are errors.
 
     Options after the corpus go to its reader (--source-language fr ...), as in prepare. Of a recipe, all phases are
     checked, and those of all its arms, without data; --key value overrides a key.
@@ -128,7 +135,8 @@ def check(
     from dragoman.commands.check import check as check_targets
 
     first = next((place for place, word in enumerate(targets) if word.startswith("--")), len(targets))
-    check_targets(targets[:first], root=root, workers=workers, listen=not headers_only, arguments=targets[first:])
+    options: dict[str, Any] = {"root": root, "workers": workers, "listen": not headers_only, "out": out, "shard": shard}
+    check_targets(targets[:first], arguments=targets[first:], **options)
 
 
 @app.command()

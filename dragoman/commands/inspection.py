@@ -25,6 +25,9 @@ TOLERANCE = 0.01
 
 Rows = Iterator[Row | Unusable]
 
+#: Returns what is known of the sound files of the next chunk of rows, in the order in which they are checked.
+Known = Callable[[list[Row | Unusable]], list[Examination]]
+
 
 @dataclass
 class Checked:
@@ -41,7 +44,14 @@ class Checked:
     seconds: float = 0.0
 
 
-def check_corpus(corpus: Corpus, *, workers: int = 0, listen: bool = True, progress: Progress | None = None) -> Checked:
+def check_corpus(
+    corpus: Corpus,
+    *,
+    workers: int = 0,
+    listen: bool = True,
+    progress: Progress | None = None,
+    known: Known | None = None,
+) -> Checked:
     """Check all splits of a corpus as it lies on disk.
 
     Args:
@@ -49,10 +59,11 @@ def check_corpus(corpus: Corpus, *, workers: int = 0, listen: bool = True, progr
         workers: processes that look into sound files; 0 means one per processor.
         listen: decode every sample (silent, clipped); otherwise only as much as tells that files are whole.
         progress: called as rows get done.
+        known: what has been found in the sound files before, by other machines.
     """
-    splits: dict[str, Callable[[], Rows]] = {split: partial(corpus.rows, split) for split in corpus.splits()}
+    splits = splits_of(corpus)
     files = {split: str(corpus.inputs(split)[0]) for split in splits}
-    checked = _check(splits, files, corpus.published, workers, listen, progress, expected_rows(corpus))
+    checked = _check(splits, files, corpus.published, workers, listen, progress, expected_rows(corpus), known)
     for split in splits:
         for what, count in passed_over(corpus, split).items():
             checked.findings.add("passed over", "", f"{split}: {what}: {count:,}")
@@ -60,14 +71,29 @@ def check_corpus(corpus: Corpus, *, workers: int = 0, listen: bool = True, progr
 
 
 def check_manifests(
-    paths: Sequence[Path], *, workers: int = 0, listen: bool = True, progress: Progress | None = None
+    paths: Sequence[Path],
+    *,
+    workers: int = 0,
+    listen: bool = True,
+    progress: Progress | None = None,
+    known: Known | None = None,
 ) -> Checked:
     """Check manifests; those whose file name begins with "train" are compared with the others.
 
     A sentence of a test is found in parallel text, and in text without translations by each of its sides.
     """
-    splits: dict[str, Callable[[], Rows]] = {str(path): partial(_manifest_rows, path) for path in paths}
-    return _check(splits, {split: split for split in splits}, {}, workers, listen, progress, None)
+    splits = splits_of(paths)
+    return _check(splits, {split: split for split in splits}, {}, workers, listen, progress, None, known)
+
+
+def splits_of(target: Corpus | Sequence[Path]) -> dict[str, Callable[[], Rows]]:
+    """Return what reads each split of a corpus, or each manifest, in the order in which they are checked."""
+    splits: dict[str, Callable[[], Rows]] = (
+        {str(path): partial(_manifest_rows, path) for path in target}
+        if isinstance(target, Sequence)
+        else {split: partial(target.rows, split) for split in target.splits()}
+    )
+    return {name: splits[name] for name in sorted(splits, key=lambda name: not is_training(Path(name).name))}
 
 
 def _manifest_rows(path: Path) -> Rows:
@@ -83,22 +109,25 @@ def _check(
     listen: bool,
     progress: Progress | None,
     total: int | None,
+    known: Known | None,
 ) -> Checked:
     checked = Checked(Findings())
     trained_on = _Content()
     with Pool(workers) as pool:
-        for split in sorted(splits, key=lambda name: not is_training(Path(name).name)):
+        for split, rows in splits.items():
             work = _Split(checked, trained_on, training=is_training(Path(split).name))
             before = checked.rows, checked.seconds
+            broken: list[DataError] = []
             try:
-                for items, examinations in pool.check(
-                    partial(examine_segments, listen=listen), _chunks(splits[split]())
-                ):
+                chunks = ((items, segments(items), known and known(items)) for items in chunks_of(rows, broken))
+                for items, examinations in pool.check(partial(examine_segments, listen=listen), chunks):
                     work.take(items, examinations)
                     if progress:
                         progress(checked.rows, total)
             except DataError as error:
-                checked.findings.add("broken files", "", str(error))
+                broken.append(error)
+            if broken:
+                checked.findings.add("broken files", "", str(broken[0]))
                 continue
             work.finish()
             if checked.rows == before[0]:
@@ -108,9 +137,14 @@ def _check(
     return checked
 
 
-def _chunks(rows: Rows) -> Iterator[tuple[list[Row | Unusable], list, list[Examination] | None]]:
-    while items := list(islice(rows, CHUNK)):
-        yield items, segments(items), None
+def chunks_of(rows: Callable[[], Rows], broken: list[DataError]) -> Iterator[list[Row | Unusable]]:
+    """Yield the rows of a split in chunks; an error that ends them is noted, so that those before it are all taken."""
+    try:
+        reading = rows()
+        while items := list(islice(reading, CHUNK)):
+            yield items
+    except DataError as error:
+        broken.append(error)
 
 
 class _Split:

@@ -1,8 +1,8 @@
-"""The output of ``translate`` as a file that is made in parts, by one machine or by several with a common disk.
+"""A file that ``translate`` or ``check`` makes in parts, on one machine or on several with a common disk.
 
-``big.de.parts/`` has a file for each part of the inputs that is translated, whole or absent, so that a command which is
+``big.de.parts/`` has a file for each part of the inputs that is done, whole or absent, so that a command which is
 killed goes on behind what is done. Whoever finds all of them puts them together: ``big.de``, and ``big.de.json``, which
-says what made it, and which sound files could not be read.
+says what made it, and what is wrong with it: which sound files could not be read, or how many errors there are.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from dragoman.commands.shard_numbers import Shard, Waiting
 from dragoman.shared.errors import DataError, UsageError, plural
@@ -32,6 +33,9 @@ WITHOUT_EFFECT = ("batch_size", "device", "memory")
 #: What a note says beside what made the output: sound files that could not be translated.
 LACKING = "not_translated"
 
+#: Writes a whole of its parts, which come in order; returns what is wrong with it.
+Joined = Callable[[Iterator[Path], IO[bytes]], Sequence[str]]
+
 
 class OutputParts:
     """The parts of an output, of which this machine makes its share.
@@ -40,9 +44,10 @@ class OutputParts:
         out: the file that they become.
         shard: number of this machine, and how many there are.
         made_by: what makes the output, by name; the same for all machines and starts.
+        lacks: the key under which its note says what is wrong with it.
 
     Attributes:
-        lacking: of the whole output, once it is done: the sound files that could not be translated.
+        lacking: what is wrong with the output, once it is done: sound files that could not be translated, or errors.
 
     Raises:
         DataError: if the note of an earlier start cannot be read, or the output would be no file on a disk.
@@ -51,15 +56,16 @@ class OutputParts:
 
     lacking: Sequence[str] = ()
 
-    def __init__(self, out: Path, shard: Shard, made_by: Mapping[str, Any]) -> None:
+    def __init__(self, out: Path, shard: Shard, made_by: Mapping[str, Any], *, lacks: str = LACKING) -> None:
         if out.is_dir():
-            raise UsageError(f"--out {out}: is a folder; name the file for the lines of all inputs")
+            raise UsageError(f"--out {out}: is a folder; name a file")
         check_regular(out)
         self.out = out
         self.shard = shard
         self.folder = out.with_name(f"{out.name}.parts")
         self._note = out.with_name(f"{out.name}.json")
         self._made_by = json.loads(json.dumps(made_by, default=str))
+        self._lacks = lacks
         self._begun = self.folder / "begun.json"
         with self._turn():
             self.done = self._is_done()
@@ -67,7 +73,7 @@ class OutputParts:
                 if not self._note.is_file():
                     raise UsageError(f"--out {out}: is there already; delete it, or name another file")
                 before = self._compare(self._note, f"delete {out} and {self._note}, or name another file")
-                self.lacking = before.get(LACKING, ())
+                self.lacking = before.get(lacks, ())
             elif any(self.folder.glob("[0-9]*")):
                 self._compare_begun()
             elif self._note.exists() and not self.folder.exists():
@@ -96,8 +102,13 @@ class OutputParts:
             with replaced_file(self._part(number)) as temporary:
                 temporary.write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
 
-    def join(self, count: int) -> str:
-        """Put the parts together, if all are there; say so, or which machines have yet to make theirs."""
+    def join(self, count: int, joined: Joined | None = None) -> str:
+        """Put the parts together, if all are there; say so, or which machines have yet to make theirs.
+
+        Args:
+            count: how many parts there are.
+            joined: how; by default, one is put behind the other.
+        """
         with self._turn():
             if self._is_done():  # another machine was here first
                 return f"{self.out}: done"
@@ -108,14 +119,18 @@ class OutputParts:
                 return f"{self.out}: shard {number}/{of} is done; {waiting} of {of} still to be run"
             forget_left(self.out)
             with replaced_file(self.out) as temporary, open(temporary, "wb") as whole:
-                for number in range(count):
-                    with open(self._part(number), "rb") as part:
-                        shutil.copyfileobj(part, whole)
-            lists = [json.loads(self._lacking(number).read_text(encoding="utf-8")) for number in range(count)]
-            self.lacking = [name for one in lists for name in one]
-            self._write(self._note, self._made_by | ({LACKING: self.lacking} if self.lacking else {}))
+                self.lacking = (joined or self._concatenated)(map(self._part, range(count)), whole)
+            self._write(self._note, self._made_by | ({self._lacks: self.lacking} if self.lacking else {}))
             discard_folder(self.folder)
             return f"{self.out}: done"
+
+    def _concatenated(self, parts: Iterator[Path], whole: IO[bytes]) -> list[str]:
+        lacking: list[str] = []
+        for number, place in enumerate(parts):
+            with open(place, "rb") as part:
+                shutil.copyfileobj(part, whole)
+            lacking += json.loads(self._lacking(number).read_text(encoding="utf-8"))
+        return lacking
 
     def check_whole(self) -> None:
         """Raise a DataError if the output is done and lacks sound files."""
@@ -146,7 +161,7 @@ class OutputParts:
     def _compare(self, note: Path, advice: str) -> dict[str, Any]:
         """Return a note, of an output that is made as this one."""
         before = read_record(note, {}, "a note of what was begun", advice)
-        for name in sorted((before.keys() | self._made_by.keys()) - {LACKING}):
+        for name in sorted((before.keys() | self._made_by.keys()) - {self._lacks}):
             if before.get(name) != self._made_by.get(name):
                 begun, now = before.get(name), self._made_by.get(name)
                 raise UsageError(f"--out {self.out}: was begun with {name} {begun}, not {now}; {advice}")
@@ -158,7 +173,7 @@ def maker(model: Path, inputs: list[Path], **options: Any) -> dict[str, Any]:
 
     Args:
         model: its folder.
-        inputs: files of text, or sound files, which count by their sizes.
+        inputs: files of text, or sound files, which count by their sizes and times.
         **options: by name; of those that are dataclasses, their fields.
     """
     flat = {"model": model}
@@ -177,7 +192,7 @@ def maker(model: Path, inputs: list[Path], **options: Any) -> dict[str, Any]:
 def _mark(value: Any) -> Any:
     """Return a value as a note has it: a place beside what is in it; or raise a DataError.
 
-    Of a sound file, which outputs name as it is given, it is this name and the size.
+    Of a sound file, which outputs name as it is given, it is this name, the size, and when it was changed.
     """
     if isinstance(value, list):
         return [_mark(one) for one in value]
@@ -188,7 +203,10 @@ def _mark(value: Any) -> Any:
             return f"{_place(value)} ({fingerprint_of_model(model_folder(value))})"
         check_regular(value, "file, which could be read twice")
         if value.suffix.lower() in AUDIO_SUFFIXES:
-            return f"{printable(str(value))} ({value.stat().st_size} bytes)"
+            status = value.stat()
+            changed = datetime.fromtimestamp(status.st_mtime_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S")
+            about = f"{status.st_size} bytes, changed {changed}.{status.st_mtime_ns % 10**9:09d}"
+            return f"{printable(str(value))} ({about})"
         with open(value, "rb") as content:
             return f"{_place(value)} ({hashlib.file_digest(content, 'blake2b').hexdigest()[:16]})"
     except OSError as error:

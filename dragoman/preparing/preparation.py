@@ -340,19 +340,25 @@ def _words(text: str | None, language: str | None) -> int:
 _spaced = cache(languages.spaced)
 
 
+def file_stamp(path: Path) -> list[str | int]:
+    """Return the name, the size and the time of a file, on a disk or by URI, by which a changed one is noticed.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
+    uri = uri_of(path)
+    if uri is not None:
+        return [uri, *remote_stamp(uri)]
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    return [str(path.resolve()), status.st_size, status.st_mtime_ns]
+
+
 def _fingerprint(corpus: Corpus, split: str, allowed: Allowed) -> str:
     """Return a hash of the reader, its settings, and the names, sizes and times of the split's text files."""
-    files = []
-    for path in corpus.inputs(split):
-        uri = uri_of(path)
-        if uri is not None:
-            files.append([uri, *remote_stamp(uri)])
-            continue
-        try:
-            status = path.stat()
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-        files.append([str(path.resolve()), status.st_size, status.st_mtime_ns])
+    files = [file_stamp(path) for path in corpus.inputs(split)]
     content = [_VERSION, corpus.name, describe(corpus.arguments), split, allowed.skip_bad, files]
     edition = getattr(corpus, "edition", 0)
     if edition or allowed.end_tolerance != END_TOLERANCE:  # what was prepared before there were any stays finished

@@ -382,12 +382,7 @@ class _Steps(Dataset):
 
             group = "-".join(str(rows[0][name]) for name in stream.group_by) if stream.group_by else None
             batch = _assemble(
-                rows,
-                stream.fields,
-                rng,
-                place=lambda number: _place(*located[number]),
-                stream=stream,
-                group=group,
+                rows, stream.fields, rng, place=lambda number: _place(*located[number]), stream=stream, group=group
             )
             later = (stream.locate(row) for row in step.ahead.tolist())
             keep_row_groups((manifest[index].get("audio") for manifest, index in later), ahead=True)

@@ -55,12 +55,7 @@ class Rescored:
 
 @torch.inference_mode()
 def score_rows(
-    system: System,
-    rows: Rows,
-    *,
-    budget: Budget,
-    autocast: Callable[[], AbstractContextManager[Any]],
-    workers: int = 0,
+    system: System, rows: Rows, *, budget: Budget, autocast: Callable[[], AbstractContextManager[Any]], workers: int = 0
 ) -> Iterator[tuple[int, float, int]]:
     """Yield number, sum of log-probabilities and number of tokens of the text that each row has for output.
 

@@ -189,11 +189,7 @@ class Encoder(Stack):
         self.taps = checked_taps(taps, len(self.layers))
 
     def forward(
-        self,
-        x: Padded,
-        *,
-        memories: Mapping[str, Padded] | None = None,
-        prompts: Sequence[Prompts] | None = None,
+        self, x: Padded, *, memories: Mapping[str, Padded] | None = None, prompts: Sequence[Prompts] | None = None
     ) -> tuple[Padded, dict[int, Padded]]:
         """Encode x (B, L, D), embedded; ``memories`` are all that the layers were built with, or none.
 

@@ -103,11 +103,7 @@ class Generate(Sharded):
         """
         self._mark = makers["model"]
         self._system = load_combined(
-            self.model,
-            workspace.device,
-            autocast_dtype=workspace.autocast_dtype,
-            reads=self.reads,
-            writes=self.writes,
+            self.model, workspace.device, autocast_dtype=workspace.autocast_dtype, reads=self.reads, writes=self.writes
         )
         for text in self.texts:
             if text not in self._system.texts:

@@ -77,11 +77,7 @@ class AlignWords(AddColumns):
         self.pairs = list(pairs)
         self.normalizers = dict(normalizers or {})
         self.learn = partial(
-            WordAligner,
-            symmetrisation=symmetrisation,
-            iterations=iterations,
-            flat=flat,
-            concentration=concentration,
+            WordAligner, symmetrisation=symmetrisation, iterations=iterations, flat=flat, concentration=concentration
         )
         self.learn([])  # refuses what aligners refuse
         self.by_table = by_table

@@ -81,12 +81,7 @@ class TrainTokenizer(MainPhase):
         mixed = balanced(texts, alpha=self.alpha, seed=workspace.seed_for("tokenizer"), limit=self.limit)
         out = workspace.folder / "tokenizer.model"
         train_sentencepiece(
-            mixed,
-            out,
-            kind=self.kind,
-            size=self.size,
-            coverage=self.coverage,
-            normalisation=self.normalisation,
+            mixed, out, kind=self.kind, size=self.size, coverage=self.coverage, normalisation=self.normalisation
         )
         seen = [text for group in texts.values() for text in group]
         dev = [path for path in self.dev if isfile(path) or glob(path)]  # a run without training needs none
@@ -155,10 +150,7 @@ def _check_columns(columns: list[str], normalizers: dict[str, list[Normalizer]] 
 
 
 def changed_texts(
-    manifests: Sequence[str],
-    columns: list[str],
-    normalizers: dict[str, list[Normalizer]],
-    limit: int | None = None,
+    manifests: Sequence[str], columns: list[str], normalizers: dict[str, list[Normalizer]], limit: int | None = None
 ) -> Iterator[tuple[str, str]]:
     """Yield the language and the changed text of each row and column, of each manifest from the first up to a limit."""
     for path in find_manifests(manifests):

@@ -20,7 +20,7 @@ import torch
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.batches.manifest import Manifest, Row
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.machine.files import discard_folder, replaced_file
+from dragoman.shared.machine.files import discard_folder, locked, replaced_file
 from dragoman.shared.machine.processes import barrier, on_main
 from dragoman.shared.machine.progress import progress
 from dragoman.shared.machine.records import read_record
@@ -129,7 +129,9 @@ class Sharded(Phase):
                 torch.manual_seed(workspace.seed_for(workspace.phase, "shard", number))
                 shard = shards[number]
                 free = shard.manifest.free_columns | self.columns(shard.manifest) | {DROPPED: pa.string()}
-                Manifest.write(shard.path, self.made(shard, workspace), free)
+                with locked(shard.path.with_name(f".{shard.path.name}.lock")):
+                    if not shard.path.is_file():  # or a job that was started twice has made it meanwhile
+                        Manifest.write(shard.path, self.made(shard, workspace), free)
                 done += len(shard.rows)
                 show(done, rows)
                 if workspace.main:

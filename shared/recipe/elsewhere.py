@@ -67,11 +67,7 @@ _NAMES = {
 #: What others have a key for, and is no key here.
 _ADVICE = {
     "a recipe says it: `dragoman recipes` lists them": ["arch", "architecture", "task"],
-    "the same command once more goes on where a run was stopped": [
-        "restore_file",
-        "resume",
-        "resume_from_checkpoint",
-    ],
+    "the same command once more goes on where a run was stopped": ["restore_file", "resume", "resume_from_checkpoint"],
     "with TensorBoard installed, every run writes its files, into FIT_FOLDER/tensorboard": [
         "tensorboard_logdir",
         "use_tensorboard",

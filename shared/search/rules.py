@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from dragoman.shared.described import Described
+from dragoman.shared.errors import UsageError
 from dragoman.shared.generator import Encoding, Generator, longest_outputs
 from dragoman.shared.padded import Padded
 from dragoman.shared.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Range
@@ -84,6 +85,9 @@ class Rules(Described):
             encoding: of B sentences.
             generator: the model.
             starts: of their prefixes, (B,).
+
+        Raises:
+            UsageError: if the model has too few positions for so long an output.
         """
         lengths = [memory.lengths for memory in encoding.memories.values()]
         memories = torch.stack(lengths).amax(0).cpu() if lengths else torch.zeros(len(encoding), dtype=torch.int64)
@@ -91,4 +95,9 @@ class Rules(Described):
         limits = (self.ratio * memories.double()).clamp(max=self.maximum).floor().long()
         limits = (limits + min(self.extra, self.maximum)).clamp(min=self.minimum, max=self.maximum)
         positions = longest_outputs(generator, encoding)
-        return limits if positions is None else limits.minimum(positions - starts)
+        if positions is None:
+            return limits
+        room = positions - starts
+        if len(room) and self.minimum > max(most := int(room.min()), 1):
+            raise UsageError(f"minimum_length {self.minimum} is above {most}, the most tokens that the model can write")
+        return limits.minimum(room)

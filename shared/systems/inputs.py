@@ -78,9 +78,7 @@ def chosen_languages(
 
 
 def rows_of_inputs(
-    inputs: Sequence[str | Path],
-    read: Callable[[str | Path], list[dict[str, Any]]],
-    unreadable: list[DataError] | None,
+    inputs: Sequence[str | Path], read: Callable[[str | Path], list[dict[str, Any]]], unreadable: list[DataError] | None
 ) -> tuple[list[dict[str, Any]], list[range]]:
     """Return the rows of all inputs, and the numbers of each one's; with a list ``unreadable``, errors go there.
 

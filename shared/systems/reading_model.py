@@ -36,12 +36,7 @@ class ReadingModel(SavedModel):
     """
 
     def __init__(
-        self,
-        *,
-        model: nn.Module,
-        inputs: dict[str, Field],
-        reads: list[str] | None = None,
-        source_languages: list[str],
+        self, *, model: nn.Module, inputs: dict[str, Field], reads: list[str] | None = None, source_languages: list[str]
     ) -> None:
         super().__init__()
         self.model = model

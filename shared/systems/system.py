@@ -196,12 +196,7 @@ class System(InputTranslator):
         return self.searched(self.generator, batch, search, forced=forced)
 
     def searched(
-        self,
-        generator: Generator,
-        batch: Batch,
-        search: AnySearch,
-        *,
-        forced: Sequence[Sequence[int]] | None = None,
+        self, generator: Generator, batch: Batch, search: AnySearch, *, forced: Sequence[Sequence[int]] | None = None
     ) -> list[list[Hypothesis]]:
         """Search outputs of a generator over this system's symbols; see :meth:`translate_batch`.
 

@@ -62,9 +62,7 @@ def renamed(content: bytes, rule: str) -> bytes:
     return model.SerializeToString(deterministic=True)
 
 
-def read_piece_file(
-    path: Path,
-) -> tuple[bytes, sentencepiece.SentencePieceProcessor, Callable[[str], str]]:
+def read_piece_file(path: Path) -> tuple[bytes, sentencepiece.SentencePieceProcessor, Callable[[str], str]]:
     """Read a model file.
 
     Returns:

@@ -74,14 +74,14 @@ class Checkpoint:
         """Return what ``meta.json`` says."""
         return _read_meta(self.folder)
 
-    def tensors(self) -> Joined:
-        """Return the objective's tensors, mapped: what is not asked for takes no memory."""
+    def tensors(self, part: Part = (0, 1)) -> Joined:
+        """Return the objective's tensors, mapped; of the files of processes, a part is looked at for damage."""
         pieces: dict[str, list[torch.Tensor]] = {}
         for name in [_LEARNING, *([_FROZEN] if self._has(_FROZEN) else [])]:
             with self._reading(name, "weights file"):
                 pieces |= read_parts([self.folder / name])
                 self._check_unchanged(name)
-        parts = self._parts(PARAMETERS, "weights file")
+        parts = self._parts(PARAMETERS, "weights file", part)
         with self._reading(_LEARNING, "weights file"):
             return Joined(pieces | read_parts(parts))
 
@@ -269,14 +269,27 @@ def best(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
     return sorted(scored, key=lambda c: (c.score, c.update), reverse=True)
 
 
-def load_objective(objective: nn.Module, checkpoint: Checkpoint) -> None:
-    """Load a checkpoint's tensors into the objective that wrote them; of what was divided, one at a time is whole."""
-    tensors = checkpoint.tensors()
-    check_fit(objective, tensors, str(checkpoint.folder / _LEARNING))
-    objective.load_state_dict({name: own[0] for name, own in tensors.pieces.items() if len(own) == 1}, strict=False)
-    with torch.no_grad():
-        for name in (name for name, own in tensors.pieces.items() if len(own) > 1):
-            objective.get_parameter(name).copy_(tensors[name])
+def load_objective(objective: nn.Module, checkpoint: Checkpoint, part: Part = (0, 1)) -> None:
+    """Load a checkpoint's tensors into the objective that wrote them.
+
+    Args:
+        objective: with all its parameters, or with this process's rows of them (fsdp.py), as the checkpoint's may be.
+        checkpoint: the folder.
+        part: of the rows, and of the files that this process looks at.
+
+    Raises:
+        DataError: if a file is damaged, or the tensors are not those of the objective.
+    """
+    pieces = (tensors := checkpoint.tensors(part)).pieces
+    check_fit(objective, tensors.like(), str(checkpoint.folder / _LEARNING))
+    state = objective.state_dict(keep_vars=True)
+    rows = {name for name, one in state.items() if hasattr(one, "to_local")}
+    objective.load_state_dict({n: own[0] for n, own in pieces.items() if len(own) == 1 and n not in rows}, strict=False)
+    for name, own in pieces.items():
+        if name in rows:
+            state[name].detach().to_local().copy_(tensors.rows(name, part))
+        elif len(own) > 1:
+            state[name].detach().copy_(tensors[name])
 
 
 def _divided(state: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:

@@ -27,16 +27,16 @@ def loss_backend(machine: Machine) -> str | None:
     return BACKEND if machine.compile and machine.device != "cpu" else None
 
 
-def compile_layers(objective: nn.Module, *, backend: str = BACKEND) -> None:
-    """Compile the layers of encoder and decoder in place, for batches of any size; parameters keep their names.
+def compile_layers(objective: nn.Module, *, backend: str = BACKEND, device: str = "") -> None:
+    """Compile the layers in place, for batches of any size and the device, by default theirs; parameters keep names.
 
     Raises:
-        UsageError: if the layers are on the CPU and there is no C++ compiler.
+        UsageError: if the layers compute on the CPU and there is no C++ compiler.
     """
     layers = [module for module in objective.modules() if isinstance(module, EncoderLayer)]
     compiler = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
-    on_cpu = any(parameter.device.type == "cpu" for layer in layers for parameter in layer.parameters())
-    if on_cpu and backend == BACKEND and not shutil.which(compiler):
+    places = {device or parameter.device.type for layer in layers for parameter in layer.parameters()}
+    if "cpu" in places and backend == BACKEND and not shutil.which(compiler):
         raise UsageError(f"compile: on a CPU it needs a C++ compiler, and there is no {compiler} (see CXX)")
     torch._dynamo.config.recompile_limit = VERSIONS
     torch._inductor.config.unsafe_marked_cacheable_functions |= dict.fromkeys(CACHED, "1")

@@ -183,7 +183,8 @@ class Fit(Phase):
         self.objective.check_streams([stream.name for stream in self.streams])
         if self.validation is not None:
             self.validation.check(self.objective, self.streams)
-        objective = self.objective.to(device)
+        late = divides and not getattr(self.optimizer.tuning, "four_bit", False)  # which are made on a GPU
+        objective = self.objective if late else self.objective.to(device)
         checkpoints = list_checkpoints(workspace.folder / "checkpoints")
         share = _share(workspace) if divides else (0, 1)  # whose file of moments only one process may look at
         training = on_all(lambda: checkpoints[-1].training(share), workspace) if checkpoints else None
@@ -191,10 +192,10 @@ class Fit(Phase):
             self._initialise(workspace, objective)  # before adapters take the names of what they adapt
         optimizer = self.optimizer.build(objective)
         if workspace.compile:  # before anything is tried, which then takes the memory that training does
-            compile_layers(objective)
+            compile_layers(objective, device=workspace.device)
         loader = self._loader(workspace, objective, training)
         if workspace.main or divides:
-            check_copy(objective, self.optimizer, share[1])
+            check_copy(objective, self.optimizer, share[1], workspace.device)
         updates = min(self.updates, 2) if workspace.debug else self.updates
         trackers = Trackers([] if workspace.debug else self.trackers, workspace.log.warning)
         meter, history = Meter(), History(workspace.folder, writing=workspace.main, trackers=trackers)
@@ -206,10 +207,10 @@ class Fit(Phase):
             position = self._begin(workspace, objective, loader)
         else:
             objective.system.check_files(workspace.folder / "system")
-            load_objective(objective, checkpoints[-1])
         scheduled = Scheduled(objective, self.scheduled)
         shards = _divided(objective, optimizer, workspace) if divides else None
         if training is not None:
+            on_all(lambda: load_objective(objective, checkpoints[-1], share), workspace)
             with checkpoints[-1].restoring():
                 position = restore(training, optimizer, scaler, meter, workspace)
                 if position.epoch > position.update * self.accumulation or position.batch > loader.length(
@@ -237,16 +238,7 @@ class Fit(Phase):
             closing(_steps(loader, position)) as source,
         ):
             running = Running(
-                workspace,
-                learner,
-                updates,
-                position,
-                meter,
-                history,
-                saver,
-                stop,
-                Stopwatch(),
-                position.update,
+                workspace, learner, updates, position, meter, history, saver, stop, Stopwatch(), position.update
             )
             self._until_the_end(running, source, bar)
             history.plot()

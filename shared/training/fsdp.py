@@ -41,7 +41,8 @@ class Shards:
     """An objective whose parameters are divided among the processes.
 
     Args:
-        objective: divided in place; its modules keep their names.
+        objective: on the CPU, or already where it computes; divided in place, unit by unit, each of which is moved
+            there whole before this process keeps its rows. Its modules keep their names.
         optimizer: of its parameters, without moments; given the shares of this process in place.
         machine: several processes.
 
@@ -60,7 +61,11 @@ class Shards:
         self._group = mesh["shares"].get_group()
         self._checked: set[str] = set()
         self.objective = objective
-        whole = {name: one for name, one in objective.named_parameters() if one.requires_grad and one.ndim}
+        names = {id(one): name for name, one in objective.named_parameters()}
+        learning = [name for name, one in objective.named_parameters() if one.requires_grad and one.ndim]
+        chosen = [[names[id(one)] for one in group["params"]] for group in optimizer.param_groups]
+        for group in optimizer.param_groups:
+            group["params"] = []  # which would hold each whole parameter until all are divided
         self._numbers = [one for one in objective.parameters() if one.requires_grad and not one.ndim]
         undivided = {one for one in objective.parameters() if not one.requires_grad or not one.ndim}
         options: dict[str, Any] = {
@@ -77,13 +82,15 @@ class Shards:
                 fully_shard(module, **options)
         self._root = fully_shard(objective, **options)
         self._root._get_fsdp_state()._lazy_init()  # or an objective that prepares batches would be held whole before
-        divided = dict(objective.named_parameters())
-        parameters = [cast(DTensor, divided[name]) for name in whole]
+        for one in undivided:
+            one.data = one.data.to(machine.device)
+        found = dict(objective.named_parameters())
+        parameters = [cast(DTensor, found[name]) for name in learning]
         local = [cast(DTensor, one.detach()).to_local() for one in parameters]  # in the same memory
         self._pairs = [(one, nn.Parameter(share)) for one, share in zip(parameters, local, strict=True)]
-        shares = {id(one): share for one, (_, share) in zip(whole.values(), self._pairs, strict=True)}
-        for group in optimizer.param_groups:
-            group["params"] = [shares.get(id(one), one) for one in group["params"]]
+        shares = found | {name: share for name, (_, share) in zip(learning, self._pairs, strict=True)}
+        for group, own in zip(optimizer.param_groups, chosen, strict=True):
+            group["params"] = [shares[name] for name in own]
 
     def check(self, total: Tensor, stream: str) -> None:
         """Refuse an objective of which processes need different parts: they would wait for each other's gradients.

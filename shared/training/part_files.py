@@ -37,6 +37,23 @@ class Joined(Mapping[str, Tensor]):
         pieces = self.pieces[name]
         return pieces[0] if len(pieces) == 1 else torch.cat([*pieces])
 
+    def rows(self, name: str, part: Part) -> Tensor:
+        """Return a part's rows of a tensor, which alone are read."""
+        rows, before = -(-sum(map(len, self.pieces[name])) // part[1]), 0
+        begin, found = part[0] * rows, []
+        for piece in self.pieces[name]:
+            found.append(piece[max(begin - before, 0) : max(begin + rows - before, 0)])
+            before += len(piece)
+        return torch.cat(found)
+
+    def like(self) -> dict[str, Tensor]:
+        """Return the same tensors; those that have several pieces without values, on the meta device."""
+
+        def empty(own: Sequence[Tensor]) -> Tensor:
+            return own[0].new_empty((sum(map(len, own)), *own[0].shape[1:]), device="meta")
+
+        return {name: own[0] if len(own) == 1 else empty(own) for name, own in self.pieces.items()}
+
     def __iter__(self) -> Iterator[str]:
         """Return the names one by one."""
         return iter(self.pieces)
@@ -76,15 +93,10 @@ def moments_apart(state: Mapping[int, dict[str, Any]]) -> tuple[dict[str, Tensor
 
 def read_moments(files: Sequence[Path], state: dict[int, dict[str, Any]], part: Part) -> None:
     """Put a part's rows into the state of an optimiser: of files in their order, or of the whole moments in it."""
-    written = read_parts(files) or {name: [value] for name, value in moments_apart(state)[0].items()}
-    for name, pieces in written.items():
+    written = Joined(read_parts(files) or {name: [value] for name, value in moments_apart(state)[0].items()})
+    for name in written:
         number, _, key = name.partition(".")
-        rows, before = -(-sum(map(len, pieces)) // part[1]), 0
-        begin, found = part[0] * rows, []
-        for piece in pieces:
-            found.append(piece[max(begin - before, 0) : max(begin + rows - before, 0)])
-            before += len(piece)
-        state[int(number)][key] = torch.cat(found)
+        state[int(number)][key] = written.rows(name, part)
 
 
 def digest(file: Path) -> str:

@@ -45,12 +45,7 @@ def planned_for(training: dict[str, Any] | None, objective: nn.Module, workspace
 
 
 def training_state(
-    optimizer: dict[str, Any],
-    scaler: GradScaler,
-    position: Position,
-    planned: int,
-    meter: Meter,
-    workspace: Workspace,
+    optimizer: dict[str, Any], scaler: GradScaler, position: Position, planned: int, meter: Meter, workspace: Workspace
 ) -> dict[str, Any]:
     """Return what :func:`restore` reads, the optimiser's state among it; all processes call it together."""
     on_gpu = workspace.device.startswith("cuda")
@@ -69,11 +64,7 @@ def training_state(
 
 
 def restore(
-    training: dict[str, Any],
-    optimizer: torch.optim.Optimizer,
-    scaler: GradScaler,
-    meter: Meter,
-    workspace: Workspace,
+    training: dict[str, Any], optimizer: torch.optim.Optimizer, scaler: GradScaler, meter: Meter, workspace: Workspace
 ) -> Position:
     """Give everything the state that it had; return the position.
 

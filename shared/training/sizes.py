@@ -24,18 +24,23 @@ def training_bytes(objective: nn.Module, optimizer: Adam) -> int:
     return moments + sum(parameter.nbytes for parameter in [*parameters, *learning])
 
 
-def check_copy(objective: nn.Module, optimizer: Adam, parts: int) -> None:
+def check_copy(objective: nn.Module, optimizer: Adam, parts: int, device: str) -> None:
     """Refuse a training whose copy, of which checkpoints are written, does not fit into the memory of the host.
 
     Raises:
-        UsageError: with what it needs, of the processes of this machine, each of which has one of ``parts``, and what
-            there is.
+        UsageError: with what it needs, of the processes of this machine, each of which has one of ``parts`` of the rows
+            that learn, and what there is.
     """
-    here = min(int(os.environ.get("LOCAL_WORLD_SIZE", 1)), parts)
-    parameters = list(objective.parameters())
-    moments = sum(optimizer.state_bytes(parameter) for parameter in parameters if parameter.requires_grad)
-    size = moments + sum(parameter.nbytes for parameter in parameters)
-    refuse_over(size * here // parts, "checkpoints: the copy of parameters and moments that is written")
+    here, size = min(int(os.environ.get("LOCAL_WORLD_SIZE", 1)), parts), 0
+    for one in objective.parameters():
+        of = len(one) or 1 if one.requires_grad and one.ndim else 1
+        rows = -(-of // parts)
+        moments = [optimizer.state_bytes(one) // 2] * (2 if one.requires_grad else 0)
+        copies = [whole * rows // of for whole in (one.nbytes, *moments)]
+        if device.startswith("cuda"):  # pinned: torch takes a power of two of bytes for each tensor
+            copies = [1 << (copy - 1).bit_length() if copy else 0 for copy in copies]
+        size += sum(copies) * min(here, -(-of // rows))
+    refuse_over(size, "checkpoints: the copy of parameters and moments that is written")
 
 
 def check_accumulation(factor: int, loader: Loader, device: str) -> None:

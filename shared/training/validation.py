@@ -227,11 +227,7 @@ class Validation(Checked):
         return manifest
 
     def _scores(
-        self,
-        system: System,
-        manifests: list[Manifest],
-        texts: list[list[dict[int, Hypothesis]]],
-        workspace: Workspace,
+        self, system: System, manifests: list[Manifest], texts: list[list[dict[int, Hypothesis]]], workspace: Workspace
     ) -> dict[str, float]:
         """Score what all processes have translated, given by process and manifest."""
         values: dict[str, float] = {}

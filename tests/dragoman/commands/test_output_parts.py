@@ -161,6 +161,25 @@ def test_sound_that_was_not_read_is_told_every_time(dragoman, speech_model, tmp_
     assert json.loads((tmp_path / "out.txt.json").read_text())["not_translated"] == [str(broken)]
 
 
+def test_a_sound_file_that_was_changed_is_noticed_though_its_size_is_the_same(
+    dragoman, speech_model, tmp_path, write_sound, monkeypatch
+):
+    monkeypatch.setattr(line_translation, "SOUNDS", 1)
+    out, sounds = tmp_path / "out.txt", [tmp_path / "a.wav", tmp_path / "b.wav"]
+    for sound in sounds:
+        write_sound(sound)
+    asked = ["translate", speech_model, *sounds, "--out", out]
+    assert dragoman(*asked, "--shard", "1/2")[0] == 0
+    content, status = bytearray(sounds[1].read_bytes()), sounds[1].stat()
+    content[-1] ^= 1
+    sounds[1].write_bytes(content)
+    os.utime(sounds[1], ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    code, _, messages = dragoman(*asked, "--shard", "2/2")
+    assert code == 2 and f"--out {out}: was begun with inputs 2 files (" in messages and not out.exists()
+    os.utime(sounds[1], ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert dragoman(*asked, "--shard", "2/2")[:2] == (0, f"{out}: done\n")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -168,7 +187,7 @@ def test_sound_that_was_not_read_is_told_every_time(dragoman, speech_model, tmp_
         (["in.txt", "--out", "out.txt", "--shard", "3/2"], "a shard is written i/n"),
         (["none.txt", "--out", "out.txt"], "none.txt: cannot be read (No such file or directory)"),
         (["--out", "out.txt"], "--out needs input files: standard input cannot be read again"),
-        (["in.txt", "--out", "."], "is a folder; name the file"),
+        (["in.txt", "--out", "."], "is a folder; name a file"),
         (["page.md", "--out", "made", "--shard", "1/2"], "--shard divides lines"),
         (["in.txt", "--documents", "--out", "out.txt"], "--documents prints"),
     ],

@@ -1,6 +1,8 @@
 """Phases that are divided among processes which know nothing of each other: dragoman run RECIPE --shard 2/3."""
 
 import json
+import multiprocessing
+from pathlib import Path
 
 import pytest
 import torch
@@ -67,6 +69,33 @@ def test_parts_in_any_order_make_what_one_process_makes(recipe, tmp_path, monkey
     assert len(written) == 5 and not unfinished(recipe())
 
 
+def test_jobs_that_were_started_twice_make_each_shard_once(recipe, tmp_path, monkeypatch):
+    """Two of the same number at the same time, each of which has planned all shards of its share."""
+    run_recipe(recipe(), until="generate")
+    whole = made(tmp_path / "out")
+    (tmp_path / "out").rename(tmp_path / "alone")
+    context, shards = multiprocessing.get_context("fork"), Generate.made
+    planned, written = context.Barrier(2), tmp_path / "written"
+
+    def noted(phase, shard, workspace):
+        with open(written, "a") as file:
+            file.write(f"{shard.path.name}\n")
+        yield from shards(phase, shard, workspace)
+
+    start = Generate.start
+    monkeypatch.setattr(Generate, "start", lambda *given: (planned.wait(60), start(*given)))
+    monkeypatch.setattr(Generate, "made", noted)
+    jobs = [context.Process(target=run_part, args=(recipe(),), kwargs={"number": 0, "of": 2}) for _ in range(2)]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join(120)
+    assert [job.exitcode for job in jobs] == [0, 0]
+    assert sorted(written.read_text().split()) == ["000000.arrow", "000002.arrow", "000004.arrow"]
+    monkeypatch.setattr(Generate, "start", start)
+    assert run_part(recipe(), number=1, of=2) == [] and made(tmp_path / "out") == whole
+
+
 def test_a_part_that_was_stopped_makes_what_it_lacks_and_a_run_what_all_lack(recipe, tmp_path, monkeypatch):
     shards, written = Generate.made, []
 
@@ -114,14 +143,14 @@ def test_a_run_and_parts_are_not_at_work_at_once_but_parts_are(recipe, tmp_path,
 
 
 def test_parts_that_are_made_twice_at_once_are_put_together_by_one(recipe, tmp_path, monkeypatch):
-    shards = Generate.made
+    start = Generate.start
 
     def meanwhile(*given):
-        monkeypatch.setattr(Generate, "made", shards)
+        monkeypatch.setattr(Generate, "start", start)
         assert run_part(recipe(), number=0, of=1) == []
-        return shards(*given)
+        return start(*given)
 
-    monkeypatch.setattr(Generate, "made", meanwhile)
+    monkeypatch.setattr(Generate, "start", meanwhile)
     assert run_part(recipe(), number=0, of=1) == [] and unfinished(recipe()) == ["evaluate"]
 
 

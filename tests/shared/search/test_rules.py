@@ -5,11 +5,11 @@ import re
 import pytest
 import torch
 
-from dragoman import Recipe
+from dragoman import Recipe, UsageError
 from dragoman.shared.generator import Encoding
 from dragoman.shared.padded import Padded
 from dragoman.shared.search import Rules
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 
 class Limited:
@@ -44,6 +44,15 @@ def test_the_longest_memory_of_each_sentence_counts():
 )
 def test_limits_in_any_case(settings, generator, expected):
     assert longest({"source": memory(1, 8)}, generator, **settings) == expected
+
+
+@pytest.mark.parametrize("start", [1, 2])
+def test_an_output_that_has_no_positions_is_refused(start):
+    """Of six, the start takes some."""
+    settings, room = {"start_symbols": start}, 6 - start
+    assert longest({"source": memory(9)}, Limited(), minimum_length=room, **settings) == [room]
+    said = f"minimum_length {room + 1} is above {room}, the most tokens that the model can write"
+    refuses(UsageError, said, longest, {"source": memory(9)}, Limited(), minimum_length=room + 1, **settings)
 
 
 def test_rules_have_defaults_and_may_not_contradict_each_other():

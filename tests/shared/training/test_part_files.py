@@ -81,7 +81,7 @@ class Model(torch.nn.Module):
         self.register_buffer("seen", torch.zeros(2))
 
 
-def test_a_checkpoint_takes_them_in_and_names_one_that_is_damaged(whole, tmp_path):
+def test_a_checkpoint_takes_them_in_and_names_one_that_is_damaged(whole, tmp_path, monkeypatch):
     parts, states = {}, []
     for rank in (1, 0):
         moments, state = moments_apart(state_of(enumerate(parts_of(one, 2)[rank] for one in whole)))
@@ -99,7 +99,10 @@ def test_a_checkpoint_takes_them_in_and_names_one_that_is_damaged(whole, tmp_pat
     wanted += ["objective-00000-of-00002.safetensors", "objective-00001-of-00002.safetensors"]
     assert sorted(p.name for p in checkpoint.folder.iterdir()) == [*wanted, "objective.safetensors", "training.pt"]
     model = Model(whole)
+    asked, put = [], Joined.__getitem__
+    monkeypatch.setattr(Joined, "__getitem__", lambda joined, name: asked.append(name) or put(joined, name))
     load_objective(model, checkpoint)
+    assert sorted(asked) == [f"system.{n}" for n in range(len(whole))]  # each read once
     assert all(torch.equal(model.system[str(n)], one) for n, one in enumerate(whole))
     assert model.number == 2 and torch.equal(model.seen, torch.ones(2))
     system = checkpoint.system_tensors()

@@ -76,16 +76,33 @@ def test_bytes_of_a_training_by_hand(optimizer, expected):
     assert training_bytes(model, optimizer) == expected
 
 
-def test_the_copy_that_is_written_is_counted_by_hand(monkeypatch):
-    """Of 16 parameters, 8 of which learn: themselves and two moments, 4 bytes each; of two processes, each half."""
+@pytest.mark.parametrize(
+    ("parts", "here", "numbers"),
+    [
+        (1, 8, 8 + 3 * 8),  # one process copies all: what learns with two moments
+        (2, 1, 8 + 3 * 4),  # a machine that has one of two: of two rows each, one
+        (8, 4, 8 + 3 * 8),  # two of eight have a row, the others none
+    ],
+)
+def test_the_copy_that_is_written_is_counted_by_hand(monkeypatch, parts, here, numbers):
+    """Of 16 parameters, 8 learn, and are divided among processes; each number has 4 bytes."""
     asked = []
     monkeypatch.setattr(sizes, "refuse_over", lambda *given: asked.append(given))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(here))
     model = nn.ModuleDict({"first": nn.Linear(3, 2).requires_grad_(False), "second": nn.Linear(3, 2)})
-    for parts, here in ((1, 8), (2, 1), (8, 4)):  # processes of which a machine has some
-        monkeypatch.setenv("LOCAL_WORLD_SIZE", str(here))
-        sizes.check_copy(model, Adam(), parts)
-    said = "checkpoints: the copy of parameters and moments that is written"
-    assert asked == [(4 * (16 + 2 * 8), said), *[(2 * (16 + 2 * 8), said)] * 2]
+    sizes.check_copy(model, Adam(), parts, "cpu")
+    assert asked == [(4 * numbers, "checkpoints: the copy of parameters and moments that is written")]
+
+
+def test_pinned_memory_is_a_power_of_two_for_each_tensor(monkeypatch):
+    """Matrices (2, 3) of 24 bytes take 32, a row of 12 takes 16, vectors of 8 take 8, and half of one 4."""
+    asked = []
+    monkeypatch.setattr(sizes, "refuse_over", lambda size, _: asked.append(size))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+    model = nn.ModuleDict({"first": nn.Linear(3, 2).requires_grad_(False), "second": nn.Linear(3, 2)})
+    for parts in (1, 2):
+        sizes.check_copy(model, Adam(), parts, "cuda:0")
+    assert asked == [(32 + 8) + 3 * (32 + 8), (32 + 8) + 3 * (16 + 4)]
 
 
 @pytest.mark.parametrize(("parts", "whose"), [(1, ""), (2, " of each of 2 processes")])

@@ -6,6 +6,8 @@ import re
 import signal
 import sys
 import time
+import weakref
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -34,7 +36,7 @@ from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective, Lo
 from dragoman.shared.phases.evaluating import Evaluate
 from dragoman.shared.phases.generating import Generate
 from dragoman.shared.training import checkpoints as storing
-from dragoman.shared.training import part_files, saving
+from dragoman.shared.training import fsdp, part_files, saving
 from dragoman.shared.training.checkpoints import Checkpoints, list_checkpoints
 from dragoman.shared.training.fit import Fit
 from dragoman.shared.training.fsdp import Shards
@@ -141,6 +143,32 @@ def equality(world, place):
         assert difference(objectives[0], objectives[1]) < 1e-5, difference(objectives[0], objectives[1])
 
 
+@contextmanager
+def whole_ones_left(objective):
+    """Yield a list that gets, whenever a unit has been divided, how many bytes of undivided parameters are left of it.
+
+    They would be on the device by then: a unit is moved there when it is divided.
+    """
+    learning = [
+        (name, weakref.ref(one)) for name, one in objective.named_parameters() if one.requires_grad and one.ndim
+    ]
+    names = {id(module): f"{name}." if name else "" for name, module in objective.named_modules()}
+    left, real = [], fsdp.fully_shard
+
+    def divide(module, **options):
+        found = real(module, **options)
+        left.append(
+            sum(one().nbytes for name, one in learning if one() is not None and name.startswith(names[id(module)]))
+        )
+        return found
+
+    fsdp.fully_shard = divide
+    try:
+        yield left
+    finally:
+        fsdp.fully_shard = real
+
+
 def hybrid(world, place):
     """Two machines of two processes; on each, two share all parameters."""
     os.environ["LOCAL_WORLD_SIZE"] = "2"
@@ -186,7 +214,9 @@ def sharded(world, place, kind="fsdp", names=("plain", "streams", "frozen", "lay
         loaders = [Loader(streams=streams, seed=3, rank=rank, world=count) for rank in range(count)]
         batches = list(zip(*(loader.epoch(0) for loader in loaders), strict=True))
         optimizers = [fit(world).optimizer.build(objective) for objective in objectives]
-        shards = Shards(objectives[0], optimizers[0], workspace)
+        with whole_ones_left(objectives[0]) as left:
+            shards = Shards(objectives[0], optimizers[0], workspace)
+        assert not any(left) and len(left) > 1, left
         divided = sum(p.numel() for group in optimizers[0].param_groups for p in group["params"] if p.ndim)
         whole = sum(p.numel() for group in optimizers[1].param_groups for p in group["params"] if p.ndim)
         assert sum(gather(divided, workspace)) == whole * count // 2 and divided < 0.6 * whole
@@ -246,7 +276,7 @@ EITHER = (("none", "none"), ("fsdp", "fsdp"), ("none", "fsdp"), ("fsdp", "none")
 
 def resharded(world, place, pairs=EITHER):
     """A run goes on divided or not, whichever way it began, and leaves what an undivided one leaves."""
-    found, sizes = {}, []
+    found, sizes, joined = {}, [], part_files.Joined.__getitem__
     for kinds in pairs:
         workspace = place("-".join(kinds))
         for updates, kind in zip((4, 6), kinds, strict=True):
@@ -260,7 +290,10 @@ def resharded(world, place, pairs=EITHER):
                 every=2,
             )
             options = {"updates": updates, "validation": validation, "max_grad_norm": 0.5}
+            if kinds[0] == kind != "none":  # each process reads its rows alone
+                part_files.Joined.__getitem__ = None
             fit(world, streams=[world.stream(rows=7)], **options).run(workspace)
+            part_files.Joined.__getitem__ = joined
         checkpoints = list_checkpoints(workspace.folder / "checkpoints")
         assert [one.update for one in checkpoints] == [2, 4, 6]
         last = checkpoints[-1].folder
@@ -288,19 +321,31 @@ def resharded(world, place, pairs=EITHER):
         assert max(abs(one - other) for one, other in zip(scores, losses, strict=True)) < 1e-4
 
 
+class Unmoved(EncoderDecoderObjective):
+    """May not be put on its device as it is, whole."""
+
+    def to(self, *_):
+        raise AssertionError("all of it was moved to the device")
+
+
 def damaged(world, place):
-    """A file of moments that one process reads is damaged: both end, and name it."""
-    workspace = place("damaged")
-    workspace.sharding = "fsdp"
-    fit(world, updates=2).run(workspace)
-    file = list_checkpoints(workspace.folder / "checkpoints")[-1].folder / "moments-00001-of-00002.safetensors"
-    if workspace.main:
-        content = file.read_bytes()
-        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    barrier(workspace)
-    again = place("damaged")
-    again.sharding = "fsdp"
-    refuses(DataError, f"{file.name}: not a readable file of moments", fit(world, updates=4).run, again)
+    """A file that one process looks at is damaged: both end, and name it."""
+    for kind, what in (("moments", "file of moments"), ("objective", "weights file")):
+        workspace, again = place(f"damaged-{kind}"), place(f"damaged-{kind}")
+        workspace.sharding = again.sharding = "fsdp"
+        objectives = [Unmoved(system=world.system(), parts=[CrossEntropy()]) for _ in range(2)]
+        fit(world, objective=objectives[0], updates=2).run(workspace)
+        file = list_checkpoints(workspace.folder / "checkpoints")[-1].folder / f"{kind}-00001-of-00002.safetensors"
+        if workspace.main:
+            content = file.read_bytes()
+            file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        barrier(workspace)
+        refuses(
+            DataError,
+            f"{file.name}: not a readable {what}",
+            fit(world, objective=objectives[1], updates=4).run,
+            again,
+        )
 
 
 def late(world, place):
