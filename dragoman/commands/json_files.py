@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.commands.input_files import first_of, read_text
-from dragoman.commands.marked_text import MarkedSentence, MarkedText, Work, whole_work
-from dragoman.commands.placeholder_marks import CASES, marks_of
+from dragoman.commands.marked_text import Work, whole_work
+from dragoman.commands.message_cases import Message
 from dragoman.shared.errors import DataError
 from dragoman.shared.text.surrogates import find_surrogate
 
@@ -27,24 +27,14 @@ class Value:
         end: the place behind it.
         path: its keys and numbers: ``menu.items[2]``.
         text: without quotes and escapes.
-        lines: of its text, those without words as they are.
+        message: the text as one.
     """
 
     start: int
     end: int
     path: str
     text: str
-    lines: list[MarkedText]
-
-    @property
-    def sentences(self) -> list[MarkedSentence]:
-        """The sentences of all lines."""
-        return [one for line in self.lines for one in line.sentences]
-
-    @property
-    def has_cases(self) -> bool:
-        """Tell whether there are messages within a placeholder."""
-        return any(CASES.match(mark) for line in self.lines for mark in line.marked)
+    message: Message
 
 
 class JsonFile:
@@ -77,18 +67,21 @@ class JsonFile:
 
     def work(self, language: str) -> Work:
         """Translate its strings into a language; return the file."""
-        yield from whole_work(one for value in self._values for one in value.sentences)
-        again = [value.path for value in self._values if any(one.in_parts for one in value.sentences)]
-        cases = [value.path for value in self._values if value.has_cases]
-        if again:
-            self.remarks.append(f"placeholders were lost, so translated in parts around them: {first_of(again)}")
-        if cases:
-            self.remarks.append(f"the cases of a plural or select are not translated: {first_of(cases)}")
+        yield from whole_work(one for value in self._values for one in value.message.sentences)
+        again = [one.path for one in self._values if any(part.in_parts for part in one.message.sentences)]
+        made = [one.path for one in self._values if one.message.has_cases]
+        left = [one.path for one in self._values if one.message.leaves_cases]
+        for said, paths in {
+            "placeholders were lost, so translated in parts around them": again,
+            "the cases of a plural or select were translated one by one, and none was added": made,
+            "the cases of a plural or select are not translated": left,
+        }.items():
+            self.remarks += [f"{said}: {first_of(paths)}"] if paths else []
         parts, begin = [], 0
         for value in self._values:
-            made = "\n".join(line.written(language) for line in value.lines)
-            if made != value.text:
-                parts += [self._text[begin : value.start], json.dumps(made, ensure_ascii=self._ascii)]
+            text = value.message.written(language)
+            if text != value.text:
+                parts += [self._text[begin : value.start], json.dumps(text, ensure_ascii=self._ascii)]
                 begin = value.end
         return "".join([*parts, self._text[begin:]])
 
@@ -113,8 +106,7 @@ class JsonFile:
         text = json.loads(match[0])
         if find_surrogate(text):
             raise DataError(f"{self.path}: {_called(path)}: half a surrogate pair, which is no text")
-        lines = [MarkedText(line, marks_of(line), language) for line in text.split("\n")]
-        return Value(match.start(), match.end(), _called(path), text, lines)
+        return Value(match.start(), match.end(), _called(path), text, Message(text, language))
 
 
 def _called(path: list[str | int]) -> str:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from dragoman.commands.endings import warn
+from dragoman.commands.input_files import report_cut
 from dragoman.commands.loading import load_models
 from dragoman.commands.model_options import ModelOptions
 from dragoman.commands.search_options import SearchOptions
@@ -22,9 +23,9 @@ from dragoman.commands.searching import search_for
 from dragoman.commands.talk_options import ListeningOptions, PolicyOptions
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.device import Machine
-from dragoman.shared.sound.audio import SAMPLE_RATE, samples
+from dragoman.shared.sound.audio import SAMPLE_RATE
 from dragoman.shared.sound.speech_activity import speech_detector
-from dragoman.simultaneous.hearing import heard_in, keeping_up
+from dragoman.simultaneous.hearing import heard_in, keeping_up, pieces_of
 from dragoman.simultaneous.latency import timed
 from dragoman.simultaneous.listening import Emission, Listener, Policy
 from dragoman.simultaneous.live_talk import listen
@@ -59,7 +60,7 @@ def translate_live(
     detector = speech_detector(listening.speech_detector)
     machine = Machine(device=models.device, precision=models.precision)
     system = load_models(model, models, machine, ctc=search.ctc)
-    size = samples(listening.chunk)
+    size, count = pieces_of(listening.chunk)
     begin = partial(
         Listener,
         system,
@@ -69,7 +70,7 @@ def translate_live(
         target_language=languages[1],
     )
     name = "standard input" if input is None else str(input)
-    chunks = keeping_up(heard_from(sys.stdin.buffer, size)) if input is None else heard_in(input, size)
+    chunks = heard_in(input, size) if input else keeping_up(heard_from(sys.stdin.buffer, size), pieces=count)
     length = 0
 
     def counted() -> Iterator[Tensor]:
@@ -78,13 +79,8 @@ def translate_live(
             length += len(chunk)
             yield chunk
 
-    emissions = listen(
-        begin,
-        counted(),
-        detector=detector,
-        maximum_seconds=listening.maximum_seconds,
-        pause=listening.pause,
-    )
+    options = {name: getattr(listening, name) for name in ("maximum_seconds", "pause", "chunk")}
+    emissions = _warned(name, listen(begin, counted(), detector=detector, **options))
     if kind == "simuleval":
         [language] = begin().languages["target"]
         whole = timed(emissions, language, source=name)
@@ -97,6 +93,14 @@ def translate_live(
         warn(f"{name}: nothing was written: there is no speech in it (detector: {detector.name}), or no words for it")
 
 
+def _warned(name: str, emissions: Iterable[Emission]) -> Iterator[Emission]:
+    """Yield emissions, each sentence without the end of its text with a warning behind it."""
+    for emission in emissions:
+        yield emission
+        if emission.cut:
+            report_cut([f"{name}, {emission.start:.2f} to {emission.end:.2f} s"])
+
+
 def _print_objects(emissions: Iterable[Emission]) -> bool:
     """Print an object for whatever is written; tell whether there were words."""
     wrote = False
@@ -104,7 +108,8 @@ def _print_objects(emissions: Iterable[Emission]) -> bool:
         wrote = wrote or bool(emission.text)
         if emission.text or emission.last:
             times = {"heard": round(emission.heard, 3), "elapsed": round(emission.elapsed, 3)}
-            print(json.dumps({"text": emission.text, **times, "last": emission.last}, ensure_ascii=False), flush=True)
+            ends = {"last": emission.last} | ({"cut": True} if emission.cut else {})
+            print(json.dumps({"text": emission.text, **times, **ends}, ensure_ascii=False), flush=True)
     return wrote
 
 

@@ -139,12 +139,10 @@ class MarkedText:
 
     Attributes:
         sentences: in order.
-        marked: the marks as they are written.
     """
 
     def __init__(self, text: str, marks: Sequence[Mark], language: str) -> None:
         self.sentences: list[MarkedSentence] = []
-        self.marked = [text[mark.start : mark.end] for mark in marks]
         self._edges = text, ""
         spans = [span for span in _spans(text, marks, language) if text[slice(*span)].strip()]
         until = 0

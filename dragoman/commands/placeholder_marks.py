@@ -18,8 +18,6 @@ _MARK = re.compile(
     r"|\b(?:https?|ftp|file|mailto)://?[^\s<>\"\[\]{}]*[^\s<>\"\[\]{}.,;:!?)*_~`]"
     r"|\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
 )
-#: A placeholder of ICU's MessageFormat that has messages of its own.
-CASES = re.compile(r"^[$%#]?\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
 
 
 def marks_of(text: str) -> list[Mark]:
@@ -28,22 +26,23 @@ def marks_of(text: str) -> list[Mark]:
     They are ``{name}``, ``{0}``, ``{{name}}``, ``${name}``, ``%{name}`` with all that stands between matching braces,
     ``%s``, ``%1$d``, ``%(name)s``, ``%%``, ``$(name)``, ``$t(key)``, tags and entities of HTML, and addresses.
     """
-    return paired(text, [*_found(text)])
+    return paired(text, [*places_of(text)])
 
 
-def _found(text: str) -> Iterator[tuple[int, int]]:
+def places_of(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the marks of a text begin and end, in order."""
     place = 0
     while match := _MARK.search(text, place):
         start, place = match.span()
         if match["brace"]:
-            end = _matching(text, place - 1)
+            end = closing(text, place - 1)
             if end is None:
                 continue
             place = end
         yield start, place
 
 
-def _matching(text: str, place: int) -> int | None:
+def closing(text: str, place: int) -> int | None:
     """Return the place behind the brace that closes the one here; None if there is none."""
     depth = 0
     for number in range(place, len(text)):

@@ -55,7 +55,13 @@ def application(
     # FastAPI's own pages load scripts from a network.
     app = FastAPI(title="dragoman", docs_url=None, redoc_url=None, lifespan=lifespan)
     if serving.origin:
-        app.add_middleware(CORSMiddleware, allow_origins=serving.origin, allow_methods=["*"], allow_headers=["*"])
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=serving.origin,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=[openai_rest.CUT, "Retry-After"],  # which scripts of pages may not read otherwise
+        )
     app.add_middleware(CountedApp, counters=counters)
     app.state.models, app.state.uploads = models, Path(folder.name)
     gate = Gate(models, serving, keys, app.state.uploads)

@@ -12,6 +12,7 @@ from torch import Tensor
 from dragoman.serving.served import Hearing, Models
 from dragoman.shared.sound.audio import SAMPLE_RATE, samples
 from dragoman.shared.text.languages import spaced
+from dragoman.simultaneous.hearing import pieces_of
 from dragoman.simultaneous.listening import Emission
 
 #: Seconds of sound that may wait to be heard; a client that sends more has to wait.
@@ -57,6 +58,8 @@ class Live:
         self._ends = self._over = False
         self._changed = asyncio.Event()
         self._taken = asyncio.Event()
+        self._piece, _ = pieces_of(models.listening.chunk)
+        self._looked = 0  # samples that wait, among which there is no pause
         self.heard = offset
         self.work = asyncio.create_task(self._hear())
 
@@ -66,7 +69,7 @@ class Live:
         Raises:
             Exception: whatever ended the work.
         """
-        while self._seconds() > BACKLOG and not self.work.done():
+        while self._samples() > BACKLOG * SAMPLE_RATE and not self.work.done():
             self._taken.clear()
             waiting = asyncio.ensure_future(self._taken.wait())
             await asyncio.wait([waiting, self.work], return_when=asyncio.FIRST_COMPLETED)
@@ -78,6 +81,7 @@ class Live:
     def clear(self) -> None:
         """Forget the sound that has not been heard yet."""
         self._sound.clear()
+        self._looked = 0
 
     async def finish(self) -> None:
         """End the sentence, and wait until all has been written.
@@ -93,18 +97,29 @@ class Live:
         if self.work.done() and not self.work.cancelled():
             self.work.result()
 
-    def _seconds(self) -> float:
-        return sum(len(sound) for sound in self._sound) / SAMPLE_RATE
+    def _samples(self) -> int:
+        return sum(len(sound) for sound in self._sound)
+
+    async def _is_due(self) -> bool:
+        """Tell whether a chunk has come in, or a pause that ends the sentence."""
+        waiting = self._samples()
+        if waiting >= samples(self._models.listening.chunk):
+            return True
+        if waiting < self._looked + self._piece:
+            return False
+        self._looked = waiting
+        talk = next(iter(self._hearings.values())).talk  # of the same pauses as the others
+        return await asyncio.to_thread(talk.pauses, torch.cat(self._sound))
 
     async def _hear(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            if not self._ends and self._seconds() < self._models.listening.chunk:
+            if not self._ends and not await self._is_due():
                 continue
             sound = torch.cat([torch.zeros(0), *self._sound])
             last, over = self._ends, self._over
-            self._sound, self._ends = [], False
+            self._sound, self._ends, self._looked = [], False, 0
             self._taken.set()
             # A sentence cannot be longer than the model's, whatever has piled up.
             pieces = sound.split(samples(self._models.listening.chunk * 4)) or (sound,)

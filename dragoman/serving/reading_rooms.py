@@ -30,11 +30,24 @@ _LOOK = 1.0
 
 @dataclass
 class Line:
-    """A sentence as far as it has been written, with its times in seconds."""
+    """A sentence as far as it has been written.
+
+    Attributes:
+        start: in seconds.
+        end: likewise.
+        text: so far.
+        cut: whether it has ended without the end of its text; see :class:`Emission`.
+    """
 
     start: float
     end: float
     text: str
+    cut: bool = False
+
+    @property
+    def characters(self) -> int:
+        """The number of what has been written: that the end is missing counts as one more."""
+        return len(self.text) + self.cut
 
 
 @dataclass
@@ -62,6 +75,7 @@ class Track:
         if self.is_open:
             self.lines[-1].text += text
             self.lines[-1].end = emission.end
+            self.lines[-1].cut = emission.cut
         self.is_open = self.is_open and not emission.last
 
     def cues(self) -> list[Cue]:
@@ -110,8 +124,8 @@ class Room:
     async def read(self, track: Track, place: str) -> AsyncIterator[str]:
         """Yield a track as server-sent events, from a place on, until the room is closed or the server stops.
 
-        ``text`` has the number of its ``line``, its ``start`` in seconds and new ``text``; ``speaker`` says whether
-        somebody is ``speaking``.
+        ``text`` has the number of its ``line``, its ``start`` in seconds and new ``text``, and at the end of a line
+        ``cut`` if the end of its text is missing; ``speaker`` says whether somebody is ``speaking``.
 
         Args:
             track: of this room.
@@ -123,11 +137,12 @@ class Room:
         while not noticed.is_set():
             changed = self._changed
             for index in range(number, len(track.lines)):
-                line = track.lines[index]
-                text, after = line.text[characters:] if index == number else line.text, len(line.text)
-                if text:
+                line, before = track.lines[index], characters if index == number else 0
+                after = line.characters
+                if before < after:
                     quiet = 0.0
-                    content = {"line": index, "start": round(line.start, 3), "text": text}
+                    content = {"line": index, "start": round(line.start, 3), "text": line.text[before:]}
+                    content |= {"cut": True} if line.cut else {}
                     yield _frame("text", content, f"{index}.{after}")
                 number, characters = index, after
             if self.has_speaker is not speaking:

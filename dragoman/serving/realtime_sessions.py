@@ -263,10 +263,11 @@ class Translation(_Base):
             self._room.write(name, emission)
         if name not in (self._targets[0], TRANSCRIPT) or (self._room is not None and name == TRANSCRIPT):
             return
-        if delta := self._running[name].added(emission):
+        delta = self._running[name].added(emission)
+        if delta or emission.cut:
             side = "input" if name == TRANSCRIPT else "output"
-            elapsed = int(1000 * emission.heard) // _FRAME * _FRAME
-            await self.connection.send(f"session.{side}_transcript.delta", delta=delta, elapsed_ms=elapsed)
+            told = {"delta": delta, "elapsed_ms": int(1000 * emission.heard) // _FRAME * _FRAME, **_cut(emission)}
+            await self.connection.send(f"session.{side}_transcript.delta", **told)
 
     async def leave(self) -> None:
         """End what goes on; readers of the room get the end of the sentence, even if this task is cancelled."""
@@ -381,7 +382,8 @@ class Transcription(_Base):
             await self._send("input_audio_buffer.speech_stopped", audio_end_ms=round(1000 * emission.end))
             await self._send("input_audio_buffer.committed", previous_item_id=before)
             usage = {"type": "duration", "seconds": round(emission.end - emission.start, 3)}
-            await self._send(f"{_ITEM}.completed", content_index=0, transcript=self._text, usage=usage)
+            told = {"transcript": self._text, "usage": usage, **_cut(emission)}
+            await self._send(f"{_ITEM}.completed", content_index=0, **told)
             self._text = None
 
     async def _send(self, kind: str, **content: Any) -> None:
@@ -390,3 +392,8 @@ class Transcription(_Base):
     async def leave(self) -> None:
         """End what goes on."""
         self._stop()
+
+
+def _cut(emission: Emission) -> dict[str, bool]:
+    """Return what an event says beside OpenAI's protocol where the end of a sentence's text is missing."""
+    return {"cut": True} if emission.cut else {}

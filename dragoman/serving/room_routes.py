@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
+from dragoman.serving.openai_rest import CUT
 from dragoman.serving.pages import page_response
 from dragoman.serving.protection import Gate
 from dragoman.serving.reading_rooms import Room, Rooms, Track
@@ -55,9 +56,11 @@ def routes(gate: Gate, rooms: Rooms) -> APIRouter:
         """Return a track as plain text or subtitles."""
         if format not in FORMATS:
             raise UsageError(f"format must be one of {', '.join(FORMATS)}, not {shortened(format)!r}")
-        cues = rooms.get(name).track(track).cues()
+        chosen = rooms.get(name).track(track)
+        cues, cut = chosen.cues(), sum(line.cut for line in chosen.lines)
         shown = {"text": "".join(f"{cue.text}\n" for cue in cues), "srt": srt(cues), "vtt": vtt(cues)}[format]
         headers = {"Content-Disposition": f'attachment; filename="{track}.{"txt" if format == "text" else format}"'}
+        headers |= {CUT: str(cut)} if cut else {}
         kind = "text/vtt" if format == "vtt" else "text/plain"
         return PlainTextResponse(shown, media_type=kind, headers=headers)
 

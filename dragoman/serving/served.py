@@ -388,7 +388,8 @@ class Models:
             raise UsageError("the language of live speech has to be named: it is not found out")
         begin = partial(Listener, task.system, policy_of(self.listening), search=task.search, **languages)
         pause = self.listening.pause if pause is None else pause
-        talk = LiveTalk(begin, detector=self._hears, maximum_seconds=self._maximum, pause=pause)
+        options = {"maximum_seconds": self._maximum, "pause": pause, "chunk": self.listening.chunk}
+        talk = LiveTalk(begin, detector=self._hears, **options)
         return Hearing(task, languages[f"{task.system.output.side}_language"], talk)
 
     def parts_of_sound(self, path: Path, languages: dict[str, str]) -> list[Part]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -17,10 +18,22 @@ from dragoman.shared.sound.audio import SAMPLE_RATE, probe, read_audio, samples
 #: Seconds that are read at a time, and those read on either side of them, so that resampling knows what is there. Whole
 #: seconds are whole samples at any rate.
 _BLOCK, _AROUND = 60, 1
+#: Seconds of sound after which a pause may be noticed, at most: a chunk is heard in pieces that are as long.
+_PIECE = 0.1
 #: Chunks that may wait to be heard, and the most that are heard at once.
 _WAITING, _TOGETHER = 600, 4
 #: Seconds by which sound may be ahead of the clock and still be called live: what a recorder has collected before.
 _AHEAD = 3.0
+
+
+def pieces_of(chunk: float) -> tuple[int, int]:
+    """Return how many samples at 16 kHz a piece of a chunk has, and how many pieces a chunk has.
+
+    Args:
+        chunk: seconds.
+    """
+    count = max(1, math.ceil(round(chunk / _PIECE, 6)))
+    return math.ceil(samples(chunk) / count), count
 
 
 def heard_in(path: Path | str, size: int) -> Iterator[Tensor]:
@@ -45,7 +58,9 @@ def heard_in(path: Path | str, size: int) -> Iterator[Tensor]:
             return
 
 
-def keeping_up(chunks: Iterable[Tensor], clock: Callable[[], float] = time.monotonic) -> Iterator[Tensor]:
+def keeping_up(
+    chunks: Iterable[Tensor], clock: Callable[[], float] = time.monotonic, *, pieces: int = 1
+) -> Iterator[Tensor]:
     """Yield chunks as they come, and those together that came while earlier ones were translated, up to four.
 
     So a machine that is too slow for each chunk writes later, but does not fall further and further behind. Sound that
@@ -54,11 +69,12 @@ def keeping_up(chunks: Iterable[Tensor], clock: Callable[[], float] = time.monot
     Args:
         chunks: (N,) each at 16 kHz; they are read by a thread.
         clock: seconds.
+        pieces: how many of them count as one, for they are pieces of chunks.
 
     Raises:
         Exception: whatever reading raises.
     """
-    waiting: queue.Queue[Tensor | BaseException | None] = queue.Queue(_WAITING)
+    waiting: queue.Queue[Tensor | BaseException | None] = queue.Queue(_WAITING * pieces)
     ahead = threading.Event()
     began = clock()
 
@@ -80,7 +96,7 @@ def keeping_up(chunks: Iterable[Tensor], clock: Callable[[], float] = time.monot
     while True:
         found = [waiting.get()]
         live = clock() - began > _AHEAD and not ahead.is_set()
-        while live and isinstance(found[-1], Tensor) and len(found) < _TOGETHER and not waiting.empty():
+        while live and isinstance(found[-1], Tensor) and len(found) < _TOGETHER * pieces and not waiting.empty():
             found.append(waiting.get())
         together = [one for one in found if isinstance(one, Tensor)]
         found = found[len(together) :]

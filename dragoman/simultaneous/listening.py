@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol, cast
@@ -23,7 +23,7 @@ from torch import Tensor
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.stream import translation_budget
 from dragoman.shared.errors import UsageError
-from dragoman.shared.generator import Encoding, Generator
+from dragoman.shared.generator import Encoding, Generator, Hypothesis
 from dragoman.shared.nn.decoding import TokenDecoder
 from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.nn.state import evaluating
@@ -55,6 +55,7 @@ class Emission:
         last: whether the sentence ends here: the next emission begins another one.
         start: when the sentence began, in seconds from the beginning of the sound.
         end: up to where it has been heard.
+        cut: whether the sentence ends here without the end of its text, for which there was no room.
     """
 
     text: str
@@ -63,6 +64,7 @@ class Emission:
     last: bool = False
     start: float = 0.0
     end: float = 0.0
+    cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ class Listener:
         heard: seconds of sound that have been heard.
         clock: seconds from the beginning of the sound until the last output was there; see :class:`Emission`.
         chunks: how many have been heard.
+        cut: whether the newest hypothesis was ended at the maximum length.
 
     Raises:
         UsageError: if the system reads something else or writes several texts, a language is unknown or has to be
@@ -161,6 +164,7 @@ class Listener:
         self.heard = 0.0
         self.clock = 0.0
         self.chunks = 0
+        self.cut = False
         self.written: list[int] = []
         self.hypotheses: list[list[int]] = []
         #: Of all that has been heard, if it has been encoded.
@@ -197,8 +201,9 @@ class Listener:
         if len(waveform):
             self.encoding = None
 
-    def write(self, tokens: list[int], *, last: bool) -> None:
+    def write(self, hypothesis: Hypothesis, *, last: bool) -> None:
         """Write what is certain of the newest hypothesis, which begins with what has been written; at the end, all."""
+        tokens, self.cut = hypothesis.tokens, hypothesis.cut
         if last:
             self.written = tokens
             return
@@ -318,7 +323,8 @@ def _emission(turn: Turn, before: str, spent: float) -> Emission:
     listener.clock = max(listener.clock, listener.heard) + spent
     start, end = turn.span or (0.0, len(listener.waveform) / SAMPLE_RATE)
     text = listener.text.removeprefix(before)
-    return Emission(text, listener.heard, listener.clock, turn.last, start=start, end=end)
+    cut = turn.last and listener.cut
+    return Emission(text, listener.heard, listener.clock, turn.last, start=start, end=end, cut=cut)
 
 
 def _divided(turns: list[Turn]) -> Iterator[list[Turn]]:
@@ -345,16 +351,16 @@ def _written(turns: list[Turn]) -> dict[int, Exception]:
             return {id(listeners[0]): error}
         return {one: error for turn in turns for one, error in _written([turn]).items()}
     wrong: dict[int, Exception] = {}
-    for turn, tokens in zip(turns, hypotheses, strict=True):
+    for turn, best in zip(turns, hypotheses, strict=True):
         try:
-            turn.listener.write(tokens, last=turn.last)
+            turn.listener.write(best, last=turn.last)
         except Exception as error:
             wrong[id(turn.listener)] = error
     return wrong
 
 
-def _translated(listeners: list[Listener]) -> list[list[int]]:
-    """Return the tokens of each one's best hypothesis that begins with what has been written, without the end symbol.
+def _translated(listeners: list[Listener]) -> list[Hypothesis]:
+    """Return each one's best hypothesis that begins with what has been written, without the end symbol.
 
     What has been written is the start of the search: it is consumed at once, not one token in a step.
     """
@@ -367,7 +373,7 @@ def _translated(listeners: list[Listener]) -> list[list[int]]:
         hypotheses = system.translate_batch(batch, search, forced=forced)
     end = system.output.tokenizer.eos
     return [
-        [*one.written, *(token for token in best.tokens if token != end)]
+        replace(best, tokens=[*one.written, *(token for token in best.tokens if token != end)])
         for one, (best, *_) in zip(listeners, hypotheses, strict=True)
     ]
 

@@ -33,6 +33,8 @@ class LiveTalk:
         detector: tells whether somebody begins to speak; by default the best that is installed.
         maximum_seconds: what a sentence lasts at most, but for the rest of its last chunk.
         pause: seconds without speech that end a sentence.
+        chunk: seconds from one translation of a sentence to the next, if what is heard comes in smaller pieces. A pause
+            ends the sentence after the piece in which it is long enough, not only after the chunk.
 
     Raises:
         UsageError: as :class:`Listener`, or if a number is not positive.
@@ -45,14 +47,15 @@ class LiveTalk:
         detector: SpeechDetector | None = None,
         maximum_seconds: float = 20.0,
         pause: float = 0.6,
+        chunk: float = 0.0,
     ) -> None:
         if not 0 < pause < maximum_seconds:
             raise UsageError(f"need 0 < pause < maximum_seconds, not {pause} and {maximum_seconds}")
         self._begin, self._pause = begin, pause
         self._detector = detector or speech_detector()
-        self._longest = samples(maximum_seconds)
+        self._longest, self._chunk = samples(maximum_seconds), samples(chunk)
         self._listener = begin()
-        self._total = 0
+        self._total = self._new = 0  # samples: of all sound, and of the chunk that is coming in
         # Of the sentence, with the silence around it, and what was before.
         self._sound, self._before = torch.zeros(0), torch.zeros(0)
         self._first = self._shown = 0  # of its samples: before the sentence, and those that were shown
@@ -72,17 +75,38 @@ class LiveTalk:
         """End the sentence, if there is one, and yield the rest of its output; what is heard later is another one."""
         return map(heard, self.last_turn())
 
+    def pauses(self, sound: Tensor) -> bool:
+        """Tell whether a pause ends a sentence in the sound (N,) that is heard next; a chunk need not be waited for."""
+        return _sentence(self._before, torch.cat([self._sound, sound]), self._pause)[2]
+
     def turns(self, chunk: Tensor) -> Iterator[Turn]:
         """Yield what a chunk gives listeners to hear; each turn must have been heard before the next is asked for."""
         self._total += len(chunk)
         self._sound = torch.cat([self._sound, chunk.float().cpu()])
+        self._new += len(chunk)
+        yield from self._turns(is_whole=self._new >= self._chunk)
+
+    def last_turn(self) -> Iterator[Turn]:
+        """Yield the end of the sentence, if there is one, as :meth:`turns`."""
+        if self._new:
+            yield from self._turns(is_whole=True)
+        if self._listener.chunks:
+            yield self._show(self._shown, last=True)
+            self._next(self._shown)
+
+    def _turns(self, *, is_whole: bool) -> Iterator[Turn]:
+        """Yield the turns after a whole chunk, or the ends of sentences within one."""
+        self._new *= not is_whole
         last = True
         while last:
-            if not self._listener.chunks and not self._detector.has_speech(self._sound.numpy()):
-                self._before, self._sound = _kept(self._before, self._sound, samples(self._pause))
-                return
             start, end, last = _sentence(self._before, self._sound, self._pause)
+            if not (last or is_whole):
+                return
             if not self._listener.chunks:
+                if not self._detector.has_speech(self._sound.numpy()):
+                    if is_whole:
+                        self._before, self._sound = _kept(self._before, self._sound, samples(self._pause))
+                    return
                 self._first = self._shown = start
             end = max(self._shown, end)
             last = last or end - self._first >= self._longest
@@ -90,12 +114,6 @@ class LiveTalk:
                 yield self._show(end, last=last)
             if last:
                 self._next(end)
-
-    def last_turn(self) -> Iterator[Turn]:
-        """Yield the end of the sentence, if there is one, as :meth:`turns`."""
-        if self._listener.chunks:
-            yield self._show(self._shown, last=True)
-            self._next(self._shown)
 
     def _show(self, end: int, *, last: bool) -> Turn:
         """Return the listener's turn to hear the sound of its sentence up to a sample."""
@@ -118,14 +136,15 @@ def listen(
     detector: SpeechDetector | None = None,
     maximum_seconds: float = 20.0,
     pause: float = 0.6,
+    chunk: float = 0.0,
 ) -> Iterator[Emission]:
     """Let a talk be heard in chunks to its end; yield what is written after each chunk with speech.
 
     Arguments and errors are those of :class:`LiveTalk`; ``chunks`` are waveforms, one after the other.
     """
-    talk = LiveTalk(begin, detector=detector, maximum_seconds=maximum_seconds, pause=pause)
-    for chunk in chunks:
-        yield from talk.hear(chunk)
+    talk = LiveTalk(begin, detector=detector, maximum_seconds=maximum_seconds, pause=pause, chunk=chunk)
+    for heard_now in chunks:
+        yield from talk.hear(heard_now)
     yield from talk.end()
 
 

@@ -28,7 +28,7 @@ from dragoman.shared.ranges import NonNegativeInt, PositiveFloat, Range
 from dragoman.shared.search.search import AnySearch
 from dragoman.shared.sound.audio import SAMPLE_RATE, probe, read_audio, samples
 from dragoman.shared.systems.system import System
-from dragoman.simultaneous.hearing import heard_in
+from dragoman.simultaneous.hearing import heard_in, pieces_of
 from dragoman.simultaneous.latency import Timed, latencies, timed, words_of, write_log
 from dragoman.simultaneous.listening import Emission, Listener, Policy
 from dragoman.simultaneous.live_talk import listen
@@ -150,9 +150,10 @@ class Simulate(MeasureManifests):
             yield listener.hear(waveform[begin : begin + size], last=begin + size >= len(waveform))
 
     def _talk(self, system: System, row: Row) -> Iterable[Emission]:
-        chunks = heard_in(Path(row["audio"]), samples(self.chunk))
+        size, _ = pieces_of(self.chunk)
+        chunks = heard_in(Path(row["audio"]), size)
         begin = partial(self._listener, system, row)
-        return listen(begin, chunks, maximum_seconds=self.maximum_seconds, pause=self.pause)
+        return listen(begin, chunks, maximum_seconds=self.maximum_seconds, pause=self.pause, chunk=self.chunk)
 
     def _cut(self, whole: Timed, rows: list[Row], references: list[str], language: str) -> list[Timed]:
         """Cut the output of a recording to its rows; each part's times count from the beginning of the row's sound."""

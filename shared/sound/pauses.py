@@ -185,7 +185,7 @@ def spoken(waveform: np.ndarray) -> np.ndarray:
 
 def spoken_frames(energies: np.ndarray) -> np.ndarray:
     """Return which frames are loud enough to be speech, (F,) bool, of their mean squares, (F,)."""
-    near, _ = means_around(energies)
+    near = _means(energies, np.ones(_frames(WINDOW)))
     levels, means = (10 * np.log10(np.maximum(values, _SILENCE)) for values in (energies, near))
     return loud_frames(levels, means)
 

@@ -11,6 +11,12 @@ export function named(code) {
   }
 }
 
+// The style sheet puts a sign behind it.
+export function markCut(element) {
+  element.className = "cut";
+  element.title = "The end is missing: there was no room for it.";
+}
+
 export function choices(select, pairs) {
   const before = select.value;
   select.replaceChildren(...pairs.map(([value, label]) => new Option(label, value)));

@@ -12,7 +12,7 @@ function base64(samples) {
 }
 
 export class Speaker {
-  // told: { room(room), text(delta), ended(message) }
+  // told: { room(room), text(delta, cut), ended(message) }
   constructor({ model, languages, transcript, language, key, told }) {
     const query = new URLSearchParams({ model, language, room: "new", languages: languages.join(","), transcript });
     if (!languages.length) query.delete("languages");
@@ -27,7 +27,7 @@ export class Speaker {
 
   take(event) {
     if (event.type === "session.created") this.told.room(event.session.room);
-    if (event.type === "session.output_transcript.delta") this.told.text(event.delta);
+    if (event.type === "session.output_transcript.delta") this.told.text(event.delta, event.cut);
     if (event.type === "error") this.end(event.error.message);
     if (event.type === "session.closed") this.end("");
   }

@@ -1,12 +1,13 @@
 // The page of `dragoman serve`: texts by LibreTranslate's routes, recordings by OpenAI's, as streams.
 
-import { at, choices, named } from "./common.js";
+import { at, choices, markCut, named } from "./common.js";
 import { Speaker, copy } from "./live.js";
 
 let key = "";
 let models = [];
 let languages = [];
-let stopping = null;
+let translating = null; // each can be stopped without the other
+let writing = null;
 
 class Failed extends Error {
   constructor(status, message) {
@@ -87,14 +88,14 @@ function missing(ends) {
 }
 
 async function translate() {
-  stopping?.abort();
-  stopping = new AbortController();
+  translating?.abort();
+  translating = new AbortController();
   at("said").textContent = "Translating…";
   at("copy").disabled = true;
   try {
     const body = JSON.stringify({ q: at("words").value, source: at("source").value, target: at("target").value, api_key: key });
     const headers = { "Content-Type": "application/json" };
-    const answer = await (await ask("translate", { method: "POST", headers, body, signal: stopping.signal })).json();
+    const answer = await (await ask("translate", { method: "POST", headers, body, signal: translating.signal })).json();
     at("translation").value = answer.translatedText;
     at("translation").lang = at("target").value;
     const found = answer.detectedLanguage?.language;
@@ -128,12 +129,13 @@ function clock(seconds) {
   return [...(whole >= 3600 ? [Math.floor(whole / 3600)] : []), ...parts].join(":");
 }
 
-function showCue({ start, end, text }) {
+function showCue({ start, end, text, cut }) {
   const item = document.createElement("li");
   const button = document.createElement("button");
   const time = document.createElement("time");
   const words = document.createElement("span");
   [time.textContent, words.textContent] = [clock(start), text];
+  if (cut) markCut(words);
   button.type = "button";
   button.append(time, words);
   button.addEventListener("click", () => {
@@ -176,8 +178,8 @@ async function write() {
   const form = new FormData();
   const fields = { model, language: at("spoken").value, stream: "true", ...(to && { to }), file: recording };
   for (const [name, value] of Object.entries(fields)) form.append(name, value);
-  stopping?.abort();
-  stopping = new AbortController();
+  writing?.abort();
+  writing = new AbortController();
   cues = [];
   at("cues").replaceChildren();
   at("cues").lang = to || at("spoken").value;
@@ -187,7 +189,7 @@ async function write() {
   tell(new Failed(0, ""));
   try {
     const route = to ? "v1/audio/translations" : "v1/audio/transcriptions";
-    const answer = await ask(route, { method: "POST", body: form, signal: stopping.signal });
+    const answer = await ask(route, { method: "POST", body: form, signal: writing.signal });
     const began = Date.now();
     let [done, cut] = [null, 0];
     for await (const event of eventsOf(answer.body)) {
@@ -318,8 +320,11 @@ async function speak() {
       at("room-row").hidden = false;
       at("live-state").textContent = "Live";
     },
-    text(delta) {
-      at("live-lines").append(delta);
+    text(delta, cut) {
+      const words = document.createElement("span");
+      words.append(delta);
+      if (cut) markCut(words);
+      at("live-lines").append(words);
       at("live-lines").scrollTop = at("live-lines").scrollHeight;
     },
     ended,
@@ -371,7 +376,7 @@ at("copy").addEventListener("click", async () => {
 });
 at("sound").addEventListener("change", () => take(at("sound").files[0]));
 at("microphone").addEventListener("click", record);
-at("stop").addEventListener("click", () => stopping?.abort());
+at("stop").addEventListener("click", () => writing?.abort());
 at("player").addEventListener("timeupdate", () => {
   const now = at("player").currentTime;
   for (const { start, end, item } of cues) {

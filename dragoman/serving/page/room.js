@@ -1,6 +1,6 @@
 // The page of a room: the lines of one language as they are written. An EventSource comes back by itself, to its place.
 
-import { at, choices, named } from "./common.js";
+import { at, choices, markCut, named } from "./common.js";
 
 const address = location.pathname.replace(/\/$/, "");
 let source = null;
@@ -12,13 +12,14 @@ function failed(message) {
   at("problem").hidden = !message;
 }
 
-function showLine({ line, text }) {
+function showLine({ line, text, cut }) {
   while (lines.length <= line) {
     const paragraph = document.createElement("p");
     lines.push(paragraph);
     at("lines").append(paragraph);
   }
   lines[line].append(text);
+  if (cut) markCut(lines[line]);
   if (follows) window.scrollTo({ top: document.body.scrollHeight });
   else at("newest").hidden = false;
 }

@@ -47,6 +47,16 @@ def test_standard_input_gives_lines(dragoman, speech_model, hum, options):
     assert (code, messages, lines.count("\n")) == (0, "", 2) and lines.strip()
 
 
+def test_a_sentence_without_the_end_of_its_text_is_named(dragoman, speech_model, monkeypatch, tmp_path):
+    emissions = [Emission("eins", 2.0, 2.1, True, 1.0, 2.0, cut=True), Emission("zwei", 3.0, 3.1, True, 2.5, 3.0)]
+    monkeypatch.setattr("dragoman.commands.live_output.listen", lambda *_, **options: iter(emissions))
+    code, lines, messages = dragoman("stream", speech_model, *OPTIONS)
+    said = "cut off at the maximum length (see --maximum-length-extra): standard input, 1.00 to 2.00 s"
+    assert (code, lines) == (0, "eins\nzwei\n") and messages.count("warning") == 1 and said in messages
+    _, objects, again = dragoman("stream", speech_model, *OPTIONS, "--format", "json")
+    assert [json.loads(line).get("cut") for line in objects.splitlines()] == [True, None] and said in again
+
+
 def test_each_policy_gets_its_options():
     made = [
         policy_of(ListeningOptions(policy="agreement", agree=3)),
@@ -164,7 +174,7 @@ def test_lines_of_json_have_text_or_end_a_sentence(dragoman, speech_model, emitt
         '{"text": "", "heard": 3.0, "elapsed": 3.5, "last": true}',
     ]
     [(begin, options)] = asked
-    assert options["maximum_seconds"] == 7 and {*options} == {"detector", "maximum_seconds", "pause"}
+    assert options["maximum_seconds"] == 7 and {*options} == {"detector", "maximum_seconds", "pause", "chunk"}
     assert isinstance(begin.args[1], LocalAgreement) and begin.keywords["search"].rules.extra == 6
 
 

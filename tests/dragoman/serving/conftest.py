@@ -2,6 +2,7 @@
 
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from dragoman.serving.counters import Counters
 from dragoman.serving.served import Models
 from dragoman.serving.server import bound
 from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.systems.system import System
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from tests import small
 
@@ -42,13 +44,13 @@ def talk_model(tmp_path_factory):
 def made(talk_model):
     """Return a function that makes the application, by default of both models."""
 
-    def make(words=None, *, keys=None, wait=0.005, keep_silence=True, glossary=None, context=0, **changes):
+    def make(words=None, *, keys=None, wait=0.005, keep_silence=True, glossary=None, context=0, chunk=0.2, **changes):
         counters = Counters()
         options = {
             "sound": SoundOptions(keep_silence=keep_silence, maximum_seconds=1.0),
             "search": SearchOptions(beam=3, maximum_length_extra=12),
             "models": ModelOptions(device="cpu"),
-            "listening": PolicyOptions(chunk=0.2, pause=0.3),
+            "listening": PolicyOptions(chunk=chunk, pause=0.3),
         }
         words = [f"text={small.GOLDEN}", f"talks={talk_model}"] if words is None else words
         options |= {"glossary": glossary, "context": context}
@@ -111,3 +113,16 @@ def serving(running):
             yield server.address
 
     return start
+
+
+@pytest.fixture
+def long_ones_are_cut(monkeypatch):
+    """Let hypotheses of more than 0.7 s lack their ends, and no others."""
+    searched = System.searched
+
+    def search(self, generator, batch, search, *, forced=None):
+        found = searched(self, generator, batch, search, forced=forced)
+        lengths = (batch[self.reads[0]].lengths / 16000).tolist()
+        return [[replace(one, cut=n > 0.7) for one in few] for few, n in zip(found, lengths, strict=True)]
+
+    monkeypatch.setattr(System, "searched", search)

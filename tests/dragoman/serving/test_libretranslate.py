@@ -277,6 +277,8 @@ def test_pages_of_others_may_not_call(served):
     with served(origin=["https://example.org"]) as client:
         answer = client.options("/translate", headers=origin)
         assert answer.headers["access-control-allow-origin"] == "https://example.org"
+        read = client.get("/languages", headers={"origin": "https://example.org"})
+        assert read.headers["access-control-expose-headers"] == "X-Cut-Segments, Retry-After"
         origin["origin"] = "https://example.com"
         assert "access-control-allow-origin" not in client.options("/translate", headers=origin).headers
 

@@ -19,6 +19,7 @@ if CHROMIUM is None:
     pytest.skip("no Chromium here", allow_module_level=True)
 pytestmark = pytest.mark.slow
 expect = playwright.expect
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +86,7 @@ def test_subtitles_come_and_are_downloaded(opened, address, talk, tmp_path, task
     ask = partial(sent, client, talk.read_bytes(), route=route)
     segments = ask(response_format="verbose_json").json()["segments"]
     assert page.locator("#cues li span").all_inner_texts() == [one["text"] for one in segments]
+    assert page.locator("#cues .cut").all_inner_texts() == [one["text"] for one in segments if one.get("cut")] != []
     assert page.locator("#cues time").all_inner_texts() == [f"00:0{int(one['start'])}" for one in segments]
     for name, kind in {"SRT": "srt", "WebVTT": "vtt", "Text": "text"}.items():
         with page.expect_download() as download:
@@ -92,6 +94,19 @@ def test_subtitles_come_and_are_downloaded(opened, address, talk, tmp_path, task
         download.value.save_as(tmp_path / kind)
         assert (tmp_path / kind).read_text() == ask(response_format=kind).text
         assert download.value.suggested_filename == f"talk.{kind if kind != 'text' else 'txt'}"
+
+
+def test_a_text_and_a_recording_do_not_stop_each_other(opened, address, talk):
+    page, held = opened(address), []
+    page.route("**/translate", held.append)  # the answer waits
+    page.get_by_label("Text", exact=True).fill("one two")
+    page.get_by_role("button", name="Translate").click()
+    page.get_by_label("Recording", exact=True).set_input_files(talk)
+    page.get_by_role("button", name="Write subtitles").click()
+    page.locator("#downloads").wait_for()
+    held.pop().continue_()
+    expect(page.get_by_label("Translation", exact=True)).to_have_value("zwei eins")
+    expect(page.locator("#said")).to_have_text("Translated.")
 
 
 def test_what_the_microphone_hears_is_written(opened, address):
@@ -121,9 +136,13 @@ def test_a_speaker_is_read_in_a_room(opened, address):
     expect(reader.locator("#state")).to_have_text("The speaker has left.")
     expect(page.locator("#live-state")).to_have_text("The room stays open for an hour.")
     client = httpx.Client(timeout=60)
-    german = client.get(f"{room}/text?track=de").text.splitlines()
+    answer = client.get(f"{room}/text?track=de")
+    german, cut = answer.text.splitlines(), int(answer.headers["X-Cut-Segments"])
     assert [text for text in reader.locator("#lines p").all_inner_texts() if text] == german
     assert page.locator("#live-lines").inner_text() == " ".join(german)
+    for one in (page.locator("#live-lines .cut"), reader.locator("#lines .cut")):
+        assert one.count() == cut > 0
+        assert "[…]" in one.first.evaluate("words => getComputedStyle(words, '::after').content")
     reader.get_by_label("Language").select_option(label="English (spoken)")  # by one who comes late
     expect(reader.locator("#lines p").nth(1)).not_to_be_empty()
     spoken = client.get(f"{room}/text?track=transcript").text.splitlines()

@@ -1,5 +1,6 @@
 """Rooms: one speaker, many readers, some of them late; what was written stays."""
 
+import itertools
 import json
 import threading
 import time
@@ -12,7 +13,7 @@ from dragoman.serving.protection import Refused
 from dragoman.serving.reading_rooms import Room, Rooms, Track
 from dragoman.simultaneous.listening import Emission
 from dragoman.simultaneous.live_talk import LiveTalk
-from tests.dragoman.serving.test_realtime import TRANSLATIONS, append, deltas, pcm, streamed, until
+from tests.dragoman.serving.test_realtime import SILENCE, TRANSLATIONS, append, deltas, pcm, streamed, until
 
 httpx = pytest.importorskip("httpx2")
 
@@ -63,6 +64,39 @@ async def test_readers_come_late_and_come_back():
     assert (await read(room, "7.0"))[0] == []
     cues = [(cue.start, cue.end, cue.text) for cue in room.track("de").cues()]
     assert cues == [(0.5, 2.0, "ein Wort"), (0.5, 3.0, "noch eins")]
+
+
+@pytest.mark.anyio
+async def test_readers_are_told_once_that_an_end_is_missing():
+    room, found = room_of("de"), []
+    room.write("de", Emission("ein", 1.0, 1.0, start=0.5, end=1.0))
+    _, place = await read(room)
+    room.write("de", Emission("", 2.0, 2.0, last=True, start=0.5, end=1.2, cut=True))
+    room.write("de", Emission("noch", 3.0, 3.0, last=True, start=2.0, end=3.0))
+    for begin in ("", place, "0.4"):
+        told = []
+        async for frame in room.read(room.track("de"), begin):
+            if frame.startswith("id"):
+                _, kind, data = content(frame)
+                if kind == "speaker":
+                    break
+                told.append(data)
+        found.append(told)
+    last = {"line": 1, "start": 2.0, "text": "noch"}
+    line = {"line": 0, "start": 0.5, "cut": True}
+    assert found == [[line | {"text": "ein"}, last], [line | {"text": ""}, last], [last]]
+
+
+def test_lines_without_their_ends_are_counted(client, long_ones_are_cut):
+    query = "model=talks&language=en&room=new&languages=de&transcript=true"
+    with client.websocket_connect(f"{TRANSLATIONS}?{query}") as socket:
+        [created] = until(socket, "session.created")
+        append(socket, pcm(0.9) + SILENCE + pcm(0.4, 1) + SILENCE + pcm(0.8))
+        socket.send_json({"type": "session.close"})
+        until(socket, "session.closed")
+    address = created["session"]["room"]["address"]
+    for track, kind in itertools.product(("de", "transcript"), ("text", "srt", "vtt")):
+        assert client.get(f"{address}/text?track={track}&format={kind}").headers["X-Cut-Segments"] == "2"
 
 
 @pytest.mark.anyio

@@ -60,7 +60,7 @@ def streamed(folder, data, *, writes="translation"):
     system = system.for_task(writes=writes)
     search = BeamSearch(beam=3, rules=Rules(maximum_length_extra=12))
     begin = partial(Listener, system, LocalAgreement(), search=search, source_language="en")
-    talk = LiveTalk(begin, maximum_seconds=1.0, pause=0.3)
+    talk = LiveTalk(begin, maximum_seconds=1.0, pause=0.3, chunk=0.2)
     sound = resample(torch.from_numpy(np.frombuffer(data, "<i2").astype(np.float32) / 32768), 24000, 16000)
     whole = (len(data) // 2 - 12) // 3 * 2
     emissions = [one for piece in (*sound[:whole].split(12800), sound[whole:]) for one in talk.hear(piece)]
@@ -197,6 +197,31 @@ def test_each_sentence_of_a_transcription_is_an_item(client, talk_model):
         socket.send_json({"type": "input_audio_buffer.commit", "event_id": "mine"})
         error = socket.receive_json()["error"]
         assert error["message"] == "the sound since the last sentence holds no speech" and error["event_id"] == "mine"
+
+
+def test_a_sentence_whose_text_lacks_its_end_is_marked_in_its_last_event(client, talk_model, long_ones_are_cut):
+    data = pcm(0.9) + SILENCE + pcm(0.4, 1) + SILENCE
+    first, second = streamed(talk_model, data)
+    with client.websocket_connect(f"{TRANSLATIONS}?model=talks&language=en") as socket:
+        append(socket, data)
+        socket.send_json({"type": "session.close"})
+        events = until(socket, "session.closed")
+    assert deltas(events) == f"{first} {second}"
+    [marked] = [number for number, event in enumerate(events) if event.get("cut") is True]
+    assert deltas(events[: marked + 1]) == first and not any("cut" in event for event in events[marked + 1 :])
+    with client.websocket_connect("/v1/realtime?model=talks&language=en") as socket:
+        append(socket, data, "input_audio_buffer.append")
+        socket.send_json({"type": "input_audio_buffer.commit"})
+        completed = [until(socket, "conversation.item.input_audio_transcription.completed")[-1] for _ in range(2)]
+    assert [event.get("cut") for event in completed] == [True, None]
+
+
+def test_a_pause_ends_a_sentence_although_the_chunk_is_not_there_yet(served, talk_model):
+    data = pcm(0.5) + SILENCE
+    with served(chunk=3.0) as client, client.websocket_connect("/v1/realtime?model=talks&language=en") as socket:
+        append(socket, data, "input_audio_buffer.append")  # and no more
+        events = until(socket, "conversation.item.input_audio_transcription.completed")
+    assert [events[-1]["transcript"]] == streamed(talk_model, data, writes="transcript")
 
 
 WRONG = [

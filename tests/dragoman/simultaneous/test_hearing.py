@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dragoman import DataError
-from dragoman.simultaneous.hearing import keeping_up
+from dragoman.simultaneous.hearing import keeping_up, pieces_of
 from tests.small import refuses
 
 
@@ -52,6 +52,22 @@ def test_what_has_come_meanwhile_is_heard_together():
     assert numbers(next(heard)) == [3, 4, 5, 6]  # four at most
     assert numbers(next(heard)) == [7]
     assert list(heard) == []
+
+
+def test_pieces_of_chunks_are_heard_together_as_if_they_were_chunks():
+    recorder = Recorder(0, *[5] * 9)
+    heard = keeping_up(recorder.chunks(), recorder.clock, pieces=2)
+    recorder.until(0, 0)
+    assert numbers(next(heard)) == [0]
+    recorder.until(11, 10)
+    assert [numbers(chunk) for chunk in heard] == [[*range(1, 9)], [9]]
+
+
+@pytest.mark.parametrize(
+    ("chunk", "wanted"), [(0.5, (1600, 5)), (0.28, (1494, 3)), (0.1, (1600, 1)), (0.05, (800, 1)), (4.0, (1600, 40))]
+)
+def test_pieces_are_at_most_a_tenth_of_a_second(chunk, wanted):
+    assert pieces_of(chunk) == wanted
 
 
 def test_chunks_of_a_file_stay_as_they_are():

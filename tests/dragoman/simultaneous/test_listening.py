@@ -122,6 +122,18 @@ def test_whole_words_are_written_as_soon_as_two_outputs_agree(scripted):
     assert forced == [[], [], tokenizer.encode("one"), tokenizer.encode("one two")]
 
 
+def test_only_a_last_hypothesis_that_was_cut_makes_a_sentence_cut(system, monkeypatch):
+    cuts = iter([True, False, False, True])
+
+    def searched(self, generator, batch, search, *, forced):
+        return [[Hypothesis([20, 31], 0.0, cut=next(cuts))]]
+
+    monkeypatch.setattr(System, "searched", searched)
+    for wanted in ([False, False], [False, True]):
+        found = heard(Listener(system, LocalAgreement()), noise(0.4).split(3200))
+        assert [emission.cut for emission in found] == wanted
+
+
 def test_a_word_that_may_go_on_is_not_written(scripted):
     system, _ = scripted("one two", "one two")
     found = heard(Listener(system, LocalAgreement()), noise(0.3).split(1600))
@@ -309,6 +321,31 @@ def test_pauses_end_sentences_and_silence_is_not_shown(scripted):
     assert np.array(spans) == pytest.approx(np.array([(0.5, 1.0), (1.5, 1.8)]), abs=0.11)
     assert all(emission.start < emission.end <= emission.heard for emission in found)
     assert max(shown) <= 6  # chunks of silence are not translated
+
+
+def test_a_pause_within_a_chunk_ends_the_sentence_and_changes_no_word(system):
+    silence = torch.zeros(14400)
+    sound = torch.cat([noise(1.3), silence, noise(0.7), silence, noise(0.1), silence])
+    begin = partial(Listener, system, Hold(tokens=2), search=GreedySearch(rules=SHORT))
+    options = {"detector": Loud(), "pause": 0.4}
+    whole = list(listen(begin, sound.split(8000), **options))
+    found = list(listen(begin, sound.split(1600), chunk=0.5, **options))
+    written = [[(one.text, one.last, one.start, one.end) for one in some] for some in (whole, found)]
+    assert written[0] == written[1]
+    ends = np.array([[one.heard for one in some if one.last] for some in (whole, found)])
+    assert ends[0] == pytest.approx([2.0, 3.5, 4.5])
+    # The voice ends at 1.3, 2.9 and 3.9 s; the pause, a window of levels, and the piece come behind it.
+    late = ends[1] - np.array([1.3, 2.9, 3.9])
+    assert (0.4 <= late + 1e-6).all() and (late <= 0.4 + 0.05 + 0.1 + 1e-6).all()
+
+
+def test_what_is_less_than_a_chunk_at_the_end_is_heard_too(system):
+    sound = noise(0.8)
+    begin = partial(Listener, system, Hold(tokens=2), search=GreedySearch(rules=SHORT))
+    whole = list(listen(begin, sound.split(8000), detector=Loud()))
+    found = list(listen(begin, sound.split(1600), detector=Loud(), chunk=0.5))
+    assert [(one.text, one.heard, one.last) for one in found] == [(one.text, one.heard, one.last) for one in whole]
+    assert found[-1].end == 0.8
 
 
 def test_a_sentence_waits_for_the_translation_of_the_one_before(scripted, monkeypatch):
