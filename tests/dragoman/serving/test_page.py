@@ -98,7 +98,7 @@ def test_subtitles_come_and_are_downloaded(opened, address, talk, tmp_path, task
 
 def test_a_text_and_a_recording_do_not_stop_each_other(opened, address, talk):
     page, held = opened(address), []
-    page.route("**/translate", held.append)  # the answer waits
+    page.route("**/translate", lambda route: held.append(route))  # the answer waits
     page.get_by_label("Text", exact=True).fill("one two")
     page.get_by_role("button", name="Translate").click()
     page.get_by_label("Recording", exact=True).set_input_files(talk)
