@@ -18,6 +18,7 @@ from dragoman.shared.batch import Batch
 from dragoman.shared.batches.loader import collate
 from tests.parity import tokenizers_of_others as others
 from tests.parity.compared import Compared
+from tests.small import refuses
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
@@ -200,6 +201,14 @@ def test_encoders(kind: str, older: bool, lines: list[str], pieces: str, tmp_pat
         else:
             (tmp_path / "vocab.json").write_text(json.dumps(content["vocab"]), encoding="utf-8")
             merges = "".join(f"{' '.join(merge)}\n" for merge in content["merges"])
+            refuses(
+                DataError,
+                "has no merges.txt, so there",
+                import_model,
+                tmp_path,
+                tmp_path / "out",
+                source_languages=["en"],
+            )
             (tmp_path / "merges.txt").write_text(f"#version: 0.2\n{merges}", encoding="utf-8")
         (tmp_path / "model.safetensors").unlink()
         torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")

@@ -115,8 +115,9 @@ def _byte_level(files: TextFiles) -> JsonTokenizer:
         return files.json(FAIRSEQ)
     if not files.has("vocab.json"):
         files.path(JSON)  # the file that is asked for where none of the known ones is there
+    pairs = files.path("vocab.json"), files.path("merges.txt")
     try:
-        model = models.BPE.from_file(files.path("vocab.json"), files.path("merges.txt"))
+        model = models.BPE.from_file(*pairs)
     except Exception as error:  # the library raises nothing more precise
         raise DataError(f"{files.folder}: vocab.json and merges.txt are not byte-level pairs ({error})") from error
     built = tokenizers.Tokenizer(model)
