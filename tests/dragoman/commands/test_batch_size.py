@@ -110,12 +110,17 @@ def batch_size(*arguments, cwd):
     return subprocess.run(command, capture_output=True, text=True, cwd=str(cwd), timeout=400)
 
 
+def text_corpus(folder, rows):
+    """Write tables of sentences to train on and of a few to score."""
+    rng, words = np.random.default_rng(0), "one two three four five six seven eight".split()
+    for split, count in (("train", rows), ("dev", 5), ("test", 5)):
+        lines = [f"{n}\t{' '.join(rng.choice(words, 12))}\t{' '.join(rng.choice(words, 12))}" for n in range(count)]
+        (folder / f"{split}.tsv").write_text("\n".join(["id\tsource_text\ttarget_text", *lines]) + "\n")
+
+
 @pytest.mark.slow
 def test_the_command_on_a_cpu(tmp_path):
-    rng, words = np.random.default_rng(0), "one two three four five six seven eight".split()
-    for split, count in (("train", 20_000), ("dev", 5), ("test", 5)):
-        lines = [f"{n}\t{' '.join(rng.choice(words, 12))}\t{' '.join(rng.choice(words, 12))}" for n in range(count)]
-        (tmp_path / f"{split}.tsv").write_text("\n".join(["id\tsource_text\ttarget_text", *lines]) + "\n")
+    text_corpus(tmp_path, rows=20_000)
     common = ["own/mt", "--data_folder", tmp_path, "--source_language", "en", "--target_language", "de", *TINY]
     common += ["--device", "cpu", "--batch_tokens", "2000"]
     done = batch_size(*common, "--memory", "6GB", cwd=tmp_path)

@@ -44,7 +44,7 @@ def test_standard_input_is_heard_like_a_file(hum, tmp_path):
 @pytest.mark.parametrize("options", [[], ["--policy", "wait-k", "--k", "2"], ["--policy", "alignatt", "--layer", "1"]])
 def test_standard_input_gives_lines(dragoman, speech_model, hum, options):
     code, lines, messages = dragoman("stream", speech_model, *options, *OPTIONS, data=hum.tobytes())
-    assert (code, messages, lines.count("\n")) == (0, "", 2) and lines.strip()
+    assert (code, lines.count("\n")) == (0, 2) and lines.strip() and "nothing was written" not in messages
 
 
 def test_a_sentence_without_the_end_of_its_text_is_named(dragoman, speech_model, monkeypatch, tmp_path):
