@@ -122,7 +122,7 @@ def check(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="file for the report, which is made in parts: a command that was killed goes on. Default: print"
+            help="write the report to this file, and go on with it if the command was killed. Default: print it"
         ),
     ] = None,
     shard: Shard = None,

@@ -50,7 +50,7 @@ def asked(tmp_path):
 
 @pytest.fixture
 def printed(dragoman, asked):
-    """What a single machine prints; its findings by hand."""
+    """The report of a single machine, which has the findings that the rows above were written for."""
     code, output, _ = dragoman(*asked)
     lines = [line.rpartition("  ") for line in output.splitlines()]
     found = {kind.split("  ")[0]: count for kind, _, count in lines if kind.split()[-1:] in (["error"], ["warning"])}
