@@ -41,7 +41,8 @@ WAITS = (1.0, 4.0, 16.0, 60.0)
 _URI = re.compile(r"(?s)(s3|gs|hf|file):/+(.+)")
 #: What is wrong and stays so, as the libraries of the stores say it.
 _REFUSED = re.compile(
-    r"ACCESS_DENIED|NO_SUCH_BUCKET|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|HTTP status 40[134]\b|OAuth2 access"
+    r"ACCESS_DENIED|NO_SUCH_BUCKET|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|HTTP status 40[134]\b|OAuth2 access|"
+    "offline mode|40[13] (Unauthorized|Forbidden)"
 )
 
 T = TypeVar("T")
@@ -154,11 +155,8 @@ def remote_matches(pattern: str) -> list[str]:
 
     scheme = pattern.partition("://")[0]
     found = [f"{scheme}://{info.path}" for info in _repeated(pattern, listed) if info.type == FileType.File]
-    return sorted(uri for uri in found if _matches(uri.split("/"), parts))
-
-
-def _matches(names: list[str], patterns: list[str]) -> bool:
-    return len(names) == len(patterns) and all(map(fnmatchcase, names, patterns))
+    names = {uri: uri.split("/") for uri in found}
+    return sorted(u for u in names if len(names[u]) == len(parts) and all(map(fnmatchcase, names[u], parts)))
 
 
 class RemoteBytes(io.RawIOBase):
@@ -243,6 +241,8 @@ def _opened(uri: str) -> tuple[Any, Stamp]:
     def opened() -> tuple[Any, Stamp]:
         system, path = _system(os.getpid(), uri)
         file = system.open_input_file(path)
+        if isinstance(system, _Hub):
+            return file, system.stamp(path)
         try:
             told = file.metadata()
         except NotImplementedError:
@@ -297,7 +297,10 @@ def _repeated(uri: str, request: Callable[[], T]) -> T:
             raise
         except FileNotFoundError as error:
             raise DataError(f"{uri}: there is no such object") from error
-        except (OSError, ValueError) as error:
+        except Exception as error:
+            # A lost connection is no OSError for the Hub's library, and the module of its HTTPError has changed.
+            if not {"OSError", "ValueError", "HTTPError"} & {kind.__name__ for kind in type(error).mro()}:
+                raise
             reason = shortened(one_line(error), 300)
             if wait is None or isinstance(error, ValueError | PermissionError) or _REFUSED.search(reason):
                 raise DataError(f"{uri}: cannot be read ({reason})") from error
@@ -320,7 +323,7 @@ def _system_of(_process: int, scheme: str, bucket: str) -> Any:
 
     try:
         if scheme == "hf":
-            return pyarrow.fs.FileSystem.from_uri("hf://")[0]
+            return _Hub()
         names = ("STORAGE_EMULATOR_HOST",) if scheme == "gs" else ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
         endpoint = next(filter(None, map(os.environ.get, names)), "")
         kind, _, address = endpoint.rpartition("://")
@@ -335,6 +338,33 @@ def _system_of(_process: int, scheme: str, bucket: str) -> Any:
         return pyarrow.fs.S3FileSystem(connect_timeout=10, request_timeout=30, retry_strategy=once, **how)
     except ImportError as error:
         raise DataError(f"{scheme}://: needs a library that is not installed ({one_line(error)})") from error
+
+
+class _Hub:
+    """The Hugging Face Hub as pyarrow has file systems, whose own takes every error for an object that is not there."""
+
+    def __init__(self) -> None:
+        from huggingface_hub import HfFileSystem
+
+        self._files = HfFileSystem(skip_instance_cache=True)
+
+    def open_input_file(self, path: str) -> Any:
+        from pyarrow import PythonFile
+
+        return PythonFile(self._files.open(path, "rb", cache_type="none"), mode="r")
+
+    def stamp(self, path: str) -> Stamp:
+        found = self._files.info(path, refresh=True, expand_info=True)
+        return Stamp(found["size"], str(found.get("blob_id") or found.get("xet_hash") or found.get("mtime")))
+
+    def get_file_info(self, selector: Any) -> list[Any]:
+        from pyarrow.fs import FileInfo, FileType
+
+        try:
+            found = self._files.find(selector.base_dir, maxdepth=None if selector.recursive else 1, refresh=True)
+        except FileNotFoundError:
+            return []
+        return [FileInfo(path, FileType.File) for path in found]
 
 
 def _noted(note: Path) -> Any:

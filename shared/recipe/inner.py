@@ -62,7 +62,8 @@ def load_inner(written: Node, resolved: Node, above: Above[Inner]) -> Inner:
     if not isinstance(overrides.value, dict) or overrides.tag:
         overrides.refuse("overrides are a mapping of keys to values, or a list of mappings and of !ref <groups>")
     places = (overrides.source or overrides).value
-    given = {key: _placed(node, places.get(key, node)) for key, node in overrides.value.items()}
+    named = [(key, node, places.get(key, node)) for key, node in overrides.value.items()]
+    given = {key: Node(n.value, n.tag, at.place, at.key, own=at.own, bare=at.bare) for key, n, at in named}
     if any(node.given for node in given.values()):
         for node in given.values():  # what is handed on may have become useless by what the user gives
             node.own = node.given
@@ -78,10 +79,6 @@ def few(inside: list[str], node: Node) -> list[str]:
     if len(inside) > MOST_INSIDE:
         node.refuse(f"the recipe runs more than {MOST_INSIDE} others")
     return inside
-
-
-def _placed(node: Node, place: Node) -> Node:
-    return Node(node.value, node.tag, place.place, place.key, own=place.own, bare=place.bare)
 
 
 def arguments_of(phase: Node, build: Callable[[Node], Any]) -> dict[str, Any]:

@@ -64,7 +64,8 @@ def asked_search(
         return given or usual
     parameters = inspect.signature(type(usual).__init__).parameters
     defaults = {name: p.default for name, p in parameters.items() if isinstance(p.default, int | float)}
-    keywords = [name for name in _keywords(call) if name not in {*defaults, *numbers}]
+    keywords = [name for name, p in inspect.signature(call).parameters.items() if p.kind is p.KEYWORD_ONLY]
+    keywords = [name for name in keywords if name not in {*defaults, *numbers}]
     for name, value in numbers.items():
         if name not in defaults:
             raise UsageError(_unknown(name, [*defaults, *keywords]))
@@ -99,10 +100,6 @@ def check_best_alone(call: str, options: Mapping[str, Any]) -> None:
     """Refuse ``n_best`` of a call that gives the best output alone, by UsageError."""
     if options.get("n_best", 1) != 1:
         raise UsageError(f"{call} gives the best output alone: use hypotheses(inputs, n_best={options['n_best']})")
-
-
-def _keywords(call: Callable[..., Any]) -> list[str]:
-    return [name for name, p in inspect.signature(call).parameters.items() if p.kind is p.KEYWORD_ONLY]
 
 
 def _unknown(name: str, names: list[str]) -> str:
