@@ -1,5 +1,6 @@
 """The examples in the guides work."""
 
+import configparser
 import inspect
 import json
 import pydoc
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import yaml
 from hyperpyyaml import load_hyperpyyaml
 from typer.main import get_command
 
@@ -218,3 +220,25 @@ def test_commands_on_a_page_have_the_options_and_keys_that_there_are(page):
 def test_the_page_of_systems_names_every_recipe():
     told = {*re.findall(r"`([\w-]+/[\w-]+)`", (ROOT / "docs/systems.md").read_text(encoding="utf-8"))}
     assert sorted({name for name, _ in Recipe.list()} - told) == []
+
+
+def test_the_examples_of_services_start_the_server_and_wait_for_its_requests():
+    compose = yaml.safe_load((ROOT / "docs/compose.yaml").read_text(encoding="utf-8"))
+    [service] = compose["services"].values()
+    [entry] = re.findall(r"^ENTRYPOINT (.*)", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    unit = configparser.ConfigParser(interpolation=None, strict=False)
+    unit.read(ROOT / "docs/dragoman-server.service", encoding="utf-8")
+    systemd = unit["Service"]
+    starts = [
+        (json.loads(entry) + service["command"], service["stop_grace_period"], f"/run/secrets/{service['secrets'][0]}"),
+        (shlex.split(systemd["ExecStart"]), systemd["TimeoutStopSec"], "${CREDENTIALS_DIRECTORY}/keys"),
+    ]
+    for (program, name, *words), grace, keys in starts:
+        given = get_command(app).commands[name].make_context(name, words).params
+        assert Path(program).name == "dragoman" and str(given["keys"]) == keys
+        assert int(grace.removesuffix("s")) > given["deadline"]
+    models = service["command"][0].partition("=")[2]
+    assert any(models.startswith(volume.split(":")[1] + "/") for volume in service["volumes"])
+    assert (ROOT / "docs" / service["build"] / "Dockerfile").is_file() and set(service["secrets"]) == {
+        *compose["secrets"]
+    }

@@ -6,7 +6,7 @@ import soundfile
 import yaml
 
 from benchmarks.layouts import join_talks
-from benchmarks.long_recordings import write_repeated
+from benchmarks.long_recordings import segments_of, write_repeated
 from benchmarks.talks import first_talks, share_in_speech, with_noise
 from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio
 
@@ -47,6 +47,12 @@ def test_a_talk_is_repeated_to_the_sample(tmp_path):
     write_repeated(talk, 2500 / SAMPLE_RATE, tmp_path / "long.wav")
     wanted = np.concatenate([talk, talk, talk[:500]])
     np.testing.assert_allclose(read_audio(tmp_path / "long.wav"), wanted, atol=2**-15)
+
+
+def test_segments_of_a_recording_and_sentences_heard_live_are_counted():
+    assert segments_of('{"audio": "talk.wav", "segments": [{"text": "a"}, {"text": "b"}]}\n') == 2
+    live = ['{"text": "a", "last": false}', '{"text": "", "last": true}', '{"text": "b", "last": true}']
+    assert segments_of("\n".join(live)) == 2
 
 
 def test_joined_talks_keep_every_segment(tmp_path):
