@@ -31,7 +31,7 @@ class LiveTalk:
     Args:
         begin: makes the listener of a sentence: ``partial(Listener, system, policy)``.
         detector: tells whether somebody begins to speak; by default the best that is installed.
-        maximum_seconds: what a sentence lasts at most, but for the rest of its last chunk.
+        maximum_seconds: what a sentence lasts at most.
         pause: seconds without speech that end a sentence.
         chunk: seconds from one translation of a sentence to the next, if what is heard comes in smaller pieces. A pause
             ends the sentence after the piece in which it is long enough, not only after the chunk.
@@ -109,7 +109,8 @@ class LiveTalk:
                     return
                 self._first = self._shown = start
             end = max(self._shown, end)
-            last = last or end - self._first >= self._longest
+            if end - self._first >= self._longest:  # the rest of the chunk is another sentence: a model has its limit
+                end, last = self._first + self._longest, True
             if last or end > self._shown:
                 yield self._show(end, last=last)
             if last:

@@ -410,5 +410,9 @@ def test_a_sentence_ends_when_it_is_too_long(scripted):
     begin = partial(Listener, system, Hold())
     found = list(listen(begin, noise(1.2).split(1600), detector=Loud(), maximum_seconds=0.5, pause=0.3))
     assert [emission.heard for emission in found if emission.last] == pytest.approx([0.5, 1.0, 1.2])
+    # A model that hears no more than that must not be shown the rest of a long chunk.
+    found = list(listen(begin, [noise(0.4), noise(0.8)], detector=Loud(), maximum_seconds=0.5, pause=0.3))
+    spans = [value for emission in found if emission.last for value in (emission.start, emission.end)]
+    assert spans == pytest.approx([0.0, 0.5, 0.5, 1.0, 1.0, 1.2])
     with pytest.raises(UsageError, match="need 0 < pause < maximum_seconds, not 0.5 and 0.5"):
         list(listen(begin, [], maximum_seconds=0.5, pause=0.5))

@@ -108,7 +108,8 @@ def test_simulstream_writes_what_stream_writes(dragoman, speech_model, hum, tmp_
     assert code == 0, messages
     ours = json.loads(line)
     assert found.final_text == ours["prediction"] != ""
-    assert [1000 * delay for delay in found.ideal_delays] == pytest.approx(ours["delays"])
+    # Its clock knows whole chunks alone; stream notices a pause within one.
+    assert [1000 * delay for delay in found.ideal_delays] == pytest.approx(ours["delays"], abs=250)
 
 
 def processor(**options):
